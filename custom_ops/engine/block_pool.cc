@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+// Waiting for and making blocks.
+
+#include "custom_ops/engine/block_pool.h"
+
+#include <utility>
+
+namespace adaptcp {
+namespace {
+
+constexpr size_t kProcessBudgetBytes = size_t{192} << 20;
+// Key, last_updated, rate, flags.
+constexpr size_t kKeyRecordRowBytes = 8 + 4 + 2 + 1;
+
+}  // namespace
+
+void BlockBudget::Take(size_t bytes) {
+  MutexLock lock(&mu_);
+  while (taken_ + bytes > limit_) returned_.Wait(&mu_);
+  taken_ += bytes;
+}
+
+void BlockBudget::TakeWithoutWaiting(size_t bytes) {
+  MutexLock lock(&mu_);
+  taken_ += bytes;
+}
+
+void BlockBudget::Return(size_t bytes) {
+  MutexLock lock(&mu_);
+  taken_ -= bytes;
+  returned_.SignalAll();
+}
+
+BlockBudget* BlockBudget::Process() {
+  static BlockBudget* const budget = new BlockBudget(kProcessBudgetBytes);
+  return budget;
+}
+
+BlockPool::BlockPool(BlockBudget* budget, std::vector<uint32_t> row_bytes, size_t capacity)
+    : budget_(budget), row_bytes_(std::move(row_bytes)), capacity_(capacity) {
+  size_t bytes_per_row = kKeyRecordRowBytes;
+  for (uint32_t bytes : row_bytes_) bytes_per_row += bytes + 1;
+  block_bytes_ = bytes_per_row * capacity_;
+}
+
+std::unique_ptr<RowBlock> BlockPool::Acquire() {
+  bool guaranteed;
+  {
+    MutexLock lock(&mu_);
+    guaranteed = allocated_++ < kGuaranteedBlocks;
+  }
+  if (guaranteed) {
+    budget_->TakeWithoutWaiting(block_bytes_);
+  } else {
+    budget_->Take(block_bytes_);
+  }
+  auto block = std::make_unique<RowBlock>();
+  block->keys.reserve(capacity_);
+  block->last_updated.reserve(capacity_);
+  block->rates.reserve(capacity_);
+  block->flags.reserve(capacity_);
+  block->columns.resize(row_bytes_.size());
+  for (size_t t = 0; t < row_bytes_.size(); ++t) {
+    block->columns[t].row_bytes = row_bytes_[t];
+    block->columns[t].values.resize(capacity_ * row_bytes_[t]);
+    block->columns[t].present.resize(capacity_);
+  }
+  return block;
+}
+
+void BlockPool::Release(std::unique_ptr<RowBlock> block) {
+  block.reset();
+  {
+    MutexLock lock(&mu_);
+    --allocated_;
+  }
+  budget_->Return(block_bytes_);
+}
+
+}  // namespace adaptcp

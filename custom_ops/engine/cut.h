@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: Apache-2.0
+// One cut in progress: collects saved rows in blocks and writes full blocks to segments.
+
+#ifndef ADAPTCP_ENGINE_CUT_H_
+#define ADAPTCP_ENGINE_CUT_H_
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "custom_ops/base/mutex.h"
+#include "custom_ops/engine/block_pool.h"
+#include "custom_ops/engine/row_tracker.h"
+#include "custom_ops/engine/segment_writer.h"
+#include "custom_ops/engine/table.h"
+#include "custom_ops/io/file_system.h"
+
+namespace adaptcp {
+
+// Where a saved row goes. Tombstones share the increment's segment, or are dropped from a base.
+enum class Lane : uint8_t { kBase = 0, kIncrement = 1, kDifferential = 2, kTombstone = 3 };
+constexpr size_t kLanes = 4;
+
+struct CutOptions {
+  uint32_t interval = 0;       // the interval that this cut closes
+  bool base = false;           // save every live row
+  double hot_threshold = 1.0;  // rows with at least this update rate are hot; above 1: all cold
+  double hysteresis = 0.0;     // relative width of the band in which a row keeps its class
+};
+
+struct WrittenSegment {
+  std::string file_name;  // below the directory given to StartWriting
+  SegmentKind kind;
+  SegmentSummary summary;
+};
+
+// Counts of one cut, for logs and metrics.
+struct CutCounts {
+  uint64_t rows_hot = 0;
+  uint64_t rows_cold = 0;  // of a base: all rows that are not hot
+  uint64_t tombstones = 0;
+  uint64_t rows_saved_on_update = 0;
+  uint64_t rows_drained = 0;
+  uint64_t stall_nanos = 0;  // training held up by saving or by waiting for a lock or a block
+};
+
+// Appenders on any thread take a block, fill it and give it back; one writer thread writes full
+// blocks in the order they fill. Once writing failed, blocks are discarded so that nobody waits.
+class Cut {
+ public:
+  using DirtyLists = std::array<std::vector<int64_t>, RowTracker::kStripes>;
+
+  // `dirty` holds, per stripe, the keys updated in the closed interval. `tables` are those whose
+  // rows the cut holds; they and `pool` outlive the cut.
+  Cut(const CutOptions& options, uint32_t tag, BlockPool* pool, std::vector<Table*> tables,
+      DirtyLists dirty);
+  ~Cut();
+  Cut(const Cut&) = delete;
+  Cut& operator=(const Cut&) = delete;
+
+  const CutOptions& options() const { return options_; }
+  uint32_t tag() const { return tag_; }
+  const std::vector<Table*>& tables() const { return tables_; }
+  const std::vector<int64_t>& dirty(size_t stripe) const { return dirty_[stripe]; }
+  size_t block_capacity() const { return pool_->capacity(); }
+
+  // A block of `lane` with room for `room` rows (at most block_capacity()). May wait for memory:
+  // call it before taking a stripe's mutex.
+  std::unique_ptr<RowBlock> TakeBlock(Lane lane, size_t room) TF_LOCKS_EXCLUDED(mu_);
+  void GiveBackBlock(Lane lane, std::unique_ptr<RowBlock> block) TF_LOCKS_EXCLUDED(mu_);
+
+  // Rows that left the standing list for the increment of this cut: if the cut fails they must be
+  // dirty again.
+  void AddCooled(const std::vector<int64_t>& keys) TF_LOCKS_EXCLUDED(mu_);
+  std::vector<int64_t> TakeCooled() TF_LOCKS_EXCLUDED(mu_);
+
+  void AddCounts(const CutCounts& counts) TF_LOCKS_EXCLUDED(mu_);
+  CutCounts counts() TF_LOCKS_EXCLUDED(mu_);
+
+  // Starts the writer thread. `header` describes the group; kind and interval are filled in.
+  // Segments are named `directory`/`file_prefix`-<kind>.acp and made when their first block fills.
+  void StartWriting(FileSystem* file_system, const std::string& directory,
+                    const std::string& file_prefix, const SegmentHeader& header);
+  // Writes what is left and finishes the segments: durable on return. No block may be out. On
+  // failure the files are deleted.
+  Status FinishWriting(std::vector<WrittenSegment>* segments) TF_LOCKS_EXCLUDED(mu_);
+
+  // Makes the cut fail: nothing more is written.
+  void Fail(const Status& why) TF_LOCKS_EXCLUDED(mu_);
+  // The first error so far.
+  Status status() TF_LOCKS_EXCLUDED(mu_);
+
+ private:
+  struct QueuedBlock {
+    Lane lane;
+    std::unique_ptr<RowBlock> block;
+  };
+
+  void WriteLoop() TF_LOCKS_EXCLUDED(mu_);
+  Status WriteBlock(const QueuedBlock& queued);
+  Status WriterFor(Lane lane, SegmentWriter** writer);
+
+  // Constant after construction.
+  const CutOptions options_;
+  const uint32_t tag_;
+  BlockPool* const pool_;
+  const std::vector<Table*> tables_;
+  const DirtyLists dirty_;
+
+  // Constant after StartWriting.
+  FileSystem* file_system_ = nullptr;
+  std::string directory_;
+  std::string file_prefix_;
+  SegmentHeader header_;
+  std::thread writer_thread_;
+
+  // Used by the writer thread, and by FinishWriting after it ended.
+  std::array<std::unique_ptr<SegmentWriter>, kLanes> writers_;
+  std::array<std::string, kLanes> file_names_;
+
+  Mutex mu_;
+  CondVar work_;
+  std::deque<QueuedBlock> queue_ TF_GUARDED_BY(mu_);
+  std::array<std::vector<std::unique_ptr<RowBlock>>, kLanes> open_ TF_GUARDED_BY(mu_);
+  bool last_block_queued_ TF_GUARDED_BY(mu_) = false;
+  Status status_ TF_GUARDED_BY(mu_);
+  std::vector<int64_t> cooled_ TF_GUARDED_BY(mu_);
+  CutCounts counts_ TF_GUARDED_BY(mu_);
+};
+
+}  // namespace adaptcp
+
+#endif  // ADAPTCP_ENGINE_CUT_H_

@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+// Recognises the batch of keys that was marked last: the optimizer updates the parameter table and
+// each slot table with the same keys, and only the first of them needs to mark.
+
+#ifndef ADAPTCP_ENGINE_RECENT_BATCH_H_
+#define ADAPTCP_ENGINE_RECENT_BATCH_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <memory>
+
+#include "custom_ops/base/mutex.h"
+
+namespace adaptcp {
+
+// The keys of one update. `owner` keeps `keys` alive and unchanged as long as it is held.
+struct KeyBatch {
+  const int64_t* keys = nullptr;
+  size_t size = 0;
+  std::shared_ptr<const void> owner;
+};
+
+// Thread-safe.
+class RecentBatch {
+ public:
+  enum class Verdict { kMarked, kMark, kMarkAndTell };
+
+  // kMarked: another thread has marked these very keys in `interval`, and finished. kMark: the
+  // caller must mark them. kMarkAndTell: likewise, and then call Done.
+  Verdict Enter(const KeyBatch& batch, uint32_t interval) TF_LOCKS_EXCLUDED(mu_) {
+    MutexLock lock(&mu_);
+    while (interval == interval_ && Same(batch)) {
+      if (!marking_) return Verdict::kMarked;
+      done_.Wait(&mu_);
+    }
+    if (marking_) return Verdict::kMark;
+    batch_ = batch;
+    interval_ = interval;
+    marking_ = true;
+    return Verdict::kMarkAndTell;
+  }
+
+  void Done(bool success) TF_LOCKS_EXCLUDED(mu_) {
+    MutexLock lock(&mu_);
+    marking_ = false;
+    if (!success) batch_ = KeyBatch();
+    done_.SignalAll();
+  }
+
+  void Forget() TF_LOCKS_EXCLUDED(mu_) {
+    MutexLock lock(&mu_);
+    if (!marking_) batch_ = KeyBatch();
+  }
+
+ private:
+  bool Same(const KeyBatch& batch) const TF_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
+    return batch_.size == batch.size &&
+           (batch_.keys == batch.keys ||
+            std::memcmp(batch_.keys, batch.keys, batch.size * sizeof(int64_t)) == 0);
+  }
+
+  Mutex mu_;
+  CondVar done_;
+  KeyBatch batch_ TF_GUARDED_BY(mu_);
+  uint32_t interval_ TF_GUARDED_BY(mu_) = 0;
+  bool marking_ TF_GUARDED_BY(mu_) = false;
+};
+
+}  // namespace adaptcp
+
+#endif  // ADAPTCP_ENGINE_RECENT_BATCH_H_

@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the tracker remembers of one row, packed into 16 bytes, and the estimate of its update rate.
+
+#ifndef ADAPTCP_ENGINE_ROW_ENTRY_H_
+#define ADAPTCP_ENGINE_ROW_ENTRY_H_
+
+#include <cmath>
+#include <cstdint>
+#include <vector>
+
+namespace adaptcp {
+
+// Highest interval number an entry can hold: a checkpoint every 50 ms for 38 days.
+constexpr uint32_t kMaxInterval = (1u << 26) - 1;
+// Cuts are told apart by tags 1..kMaxSavedTag; tag 0 means "not saved by a cut that still matters".
+constexpr uint32_t kMaxSavedTag = (1u << 12) - 1;
+constexpr uint32_t kMaxHistory = (1u << 5) - 1;
+constexpr uint32_t kRateOne = 65535;
+
+struct RowEntry {
+  int64_t key;
+  uint64_t occupied : 1;
+  uint64_t hot : 1;       // class at the last save
+  uint64_t standing : 1;  // hot and updated since the base: every differential holds it
+  uint64_t listed : 1;    // physically on its stripe's standing list
+  uint64_t removed : 1;   // a cut found the key in no table
+  uint64_t history : 5;   // intervals the rate was averaged over, saturating
+  uint64_t rate : 16;     // updates per interval, as a fraction of kRateOne, at last_updated
+  uint64_t saved : 12;    // tag of the cut this row was last saved for
+  uint64_t last_updated : 26;
+};
+static_assert(sizeof(RowEntry) == 16, "the memory figure of the tracker depends on it");
+
+// Update probability per interval: an average over a young row's life, started from four imagined
+// intervals without update, that turns into an exponentially weighted mean. Decay is lazy: it is
+// computed from interval numbers when a rate is read, so silent rows cost nothing.
+class RateModel {
+ public:
+  explicit RateModel(double half_life_intervals)
+      : decay_(std::exp2(-1.0 / half_life_intervals)),
+        window_(static_cast<uint32_t>(
+            std::fmin(kMaxHistory, std::fmax(kPriorHistory + 1, 1.0 / (1.0 - decay_))))) {
+    powers_.resize(512);
+    for (size_t i = 0; i < powers_.size(); ++i) powers_[i] = std::pow(decay_, i);
+  }
+
+  static constexpr uint32_t kPriorHistory = 4;
+
+  static void Reset(RowEntry* row) {
+    row->rate = 0;
+    row->history = kPriorHistory;
+  }
+
+  // Counts an update in `interval`; `gap` is the number of intervals since the last one.
+  void Touch(RowEntry* row, uint32_t gap) const {
+    const uint32_t history = static_cast<uint32_t>(row->history) + gap;
+    const double rate = history <= window_
+                            ? (row->rate * static_cast<double>(row->history) + kRateOne) / history
+                            : row->rate * Power(gap) + (1.0 - decay_) * kRateOne;
+    row->rate = static_cast<uint32_t>(rate + 0.5);
+    row->history = history < kMaxHistory ? history : kMaxHistory;
+  }
+
+  // The rate, 0..kRateOne, as it stands `gap` silent intervals after the last update.
+  double Decayed(const RowEntry& row, uint32_t gap) const {
+    const uint32_t history = static_cast<uint32_t>(row.history) + gap;
+    if (history <= window_) return row.rate * static_cast<double>(row.history) / history;
+    return row.rate * Power(gap);
+  }
+
+ private:
+  double Power(uint32_t gap) const {
+    return gap < powers_.size() ? powers_[gap] : std::pow(decay_, gap);
+  }
+
+  const double decay_;
+  const uint32_t window_;
+  std::vector<double> powers_;
+};
+
+}  // namespace adaptcp
+
+#endif  // ADAPTCP_ENGINE_ROW_ENTRY_H_

@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: Apache-2.0
+// Classes, reads and appends.
+
+#include "custom_ops/engine/row_saver.h"
+
+#include <algorithm>
+#include <cstring>
+
+namespace adaptcp {
+namespace {
+
+// A stripe stays locked while this many rows are read: long enough to overlap the tables' cache
+// misses, short enough that training hardly waits.
+constexpr size_t kMaxRowsPerLock = 128;
+
+uint8_t PackFlags(const RowEntry& row, uint8_t flags) {
+  return static_cast<uint8_t>(flags | (row.history << kRowHistoryShift));
+}
+
+bool InAnyTable(const RowBlock& block, size_t i) {
+  for (const TableColumn& column : block.columns) {
+    if (column.present[i]) return true;
+  }
+  return false;
+}
+
+void MoveRow(RowBlock* block, size_t from, size_t to) {
+  for (TableColumn& column : block->columns) {
+    std::memcpy(column.values.data() + to * column.row_bytes,
+                column.values.data() + from * column.row_bytes, column.row_bytes);
+    column.present[to] = column.present[from];
+  }
+}
+
+}  // namespace
+
+RowSaver::RowSaver(Cut* cut, const RateModel* rates, KeyInterner* interner, SaveReason reason)
+    : cut_(cut),
+      rates_(rates),
+      interner_(interner),
+      reason_(reason),
+      max_rows_(std::min(kMaxRowsPerLock, cut->block_capacity())) {}
+
+RowSaver::~RowSaver() {
+  FlushTombstones();
+  for (size_t lane = 0; lane < kLanes; ++lane) {
+    if (blocks_[lane]) cut_->GiveBackBlock(static_cast<Lane>(lane), std::move(blocks_[lane]));
+  }
+  if (!cooled_.empty()) cut_->AddCooled(cooled_);
+  cut_->AddCounts(counts_);
+}
+
+void RowSaver::Reserve(size_t rows) {
+  FlushTombstones();
+  const auto reserve = [&](Lane lane) {
+    std::unique_ptr<RowBlock>& block = blocks_[static_cast<size_t>(lane)];
+    if (block && block->rows() + rows <= cut_->block_capacity()) return;
+    if (block) cut_->GiveBackBlock(lane, std::move(block));
+    block = cut_->TakeBlock(lane, rows);
+  };
+  if (cut_->options().base) {
+    reserve(Lane::kBase);
+    return;
+  }
+  if (cut_->options().hot_threshold > 0) reserve(Lane::kIncrement);
+  if (cut_->options().hot_threshold <= 1) reserve(Lane::kDifferential);
+}
+
+bool RowSaver::Needs(const RowEntry& row) const {
+  const uint32_t interval = cut_->options().interval;
+  if (row.saved == cut_->tag() || row.last_updated > interval) return false;
+  if (cut_->options().base) return !row.removed;
+  return row.standing || row.last_updated == interval;
+}
+
+bool RowSaver::IsHot(const RowEntry& row) const {
+  const CutOptions& options = cut_->options();
+  // The pure schemes are exact: no rate, however small or large, may leave its class.
+  if (options.hot_threshold <= 0) return true;
+  if (options.hot_threshold > 1) return false;
+  const double rate =
+      rates_->Decayed(row, options.interval - static_cast<uint32_t>(row.last_updated)) / kRateOne;
+  const double band = row.hot ? 1 - options.hysteresis : 1 + options.hysteresis;
+  return rate >= std::min(1.0, options.hot_threshold * band);
+}
+
+void RowSaver::Add(RowEntry* row) {
+  // Claimed at once, so that a key that stands twice in one update is saved once.
+  row->saved = cut_->tag();
+  const Lane lane = cut_->options().base ? Lane::kBase
+                    : IsHot(*row)        ? Lane::kDifferential
+                                         : Lane::kIncrement;
+  added_[static_cast<size_t>(lane)].push_back(row);
+}
+
+Status RowSaver::Save(Stripe* stripe) {
+  for (size_t lane = 0; lane < kLanes; ++lane) {
+    if (added_[lane].empty()) continue;
+    const Status status = SaveLane(lane, stripe);
+    added_[lane].clear();
+    ADAPTCP_RETURN_IF_ERROR(status);
+  }
+  return Status::OK();
+}
+
+Status RowSaver::SaveLane(size_t lane, Stripe* stripe) {
+  const std::vector<RowEntry*>& rows = added_[lane];
+  RowBlock* block = blocks_[lane].get();
+  const size_t first = block->rows();
+  keys_.clear();
+  for (const RowEntry* row : rows) keys_.push_back(row->key);
+  for (size_t t = 0; t < block->columns.size(); ++t) {
+    TableColumn& column = block->columns[t];
+    ADAPTCP_RETURN_IF_ERROR(cut_->tables()[t]->Read(
+        keys_.data(), rows.size(), column.values.data() + first * column.row_bytes,
+        column.present.data() + first));
+  }
+  for (size_t i = 0; i < rows.size(); ++i) {
+    if (!InAnyTable(*block, first + i)) {
+      AddTombstone(rows[i], stripe);
+      continue;
+    }
+    if (block->rows() != first + i) MoveRow(block, first + i, block->rows());
+    AppendRow(lane, rows[i], stripe);
+  }
+  return Status::OK();
+}
+
+void RowSaver::AppendRow(size_t lane, RowEntry* row, Stripe* stripe) {
+  const bool differential = static_cast<Lane>(lane) == Lane::kDifferential;
+  const bool hot = differential || (static_cast<Lane>(lane) == Lane::kBase && IsHot(*row));
+  if (row->standing && static_cast<Lane>(lane) == Lane::kIncrement) cooled_.push_back(row->key);
+  row->hot = hot;
+  row->standing = differential;
+  if (differential && !row->listed) {
+    row->listed = 1;
+    stripe->standing.push_back(row->key);
+  }
+  AppendKey(*row, hot ? kRowHot : 0, blocks_[lane].get());
+  ++(hot ? counts_.rows_hot : counts_.rows_cold);
+  ++(reason_ == SaveReason::kUpdate ? counts_.rows_saved_on_update : counts_.rows_drained);
+}
+
+void RowSaver::AddTombstone(RowEntry* row, Stripe* stripe) {
+  if (row->standing) cooled_.push_back(row->key);
+  if (!row->removed) --stripe->live;
+  row->removed = 1;
+  row->hot = 0;
+  row->standing = 0;
+  RateModel::Reset(row);
+  if (!cut_->options().base) tombstones_.push_back(*row);
+}
+
+void RowSaver::AppendKey(const RowEntry& row, uint8_t flags, RowBlock* block) {
+  if (interner_ != nullptr) {
+    block->string_keys.push_back(interner_->KeyOf(row.key));
+  } else {
+    block->keys.push_back(row.key);
+  }
+  block->last_updated.push_back(static_cast<uint32_t>(row.last_updated));
+  block->rates.push_back(static_cast<uint16_t>(row.rate));
+  block->flags.push_back(PackFlags(row, flags));
+}
+
+void RowSaver::FlushTombstones() {
+  while (!tombstones_.empty()) {
+    const size_t n = std::min(tombstones_.size(), cut_->block_capacity());
+    std::unique_ptr<RowBlock> block = cut_->TakeBlock(Lane::kTombstone, n);
+    for (size_t i = tombstones_.size() - n; i < tombstones_.size(); ++i) {
+      AppendKey(tombstones_[i], kRowTombstone, block.get());
+    }
+    tombstones_.resize(tombstones_.size() - n);
+    counts_.tombstones += n;
+    cut_->GiveBackBlock(Lane::kTombstone, std::move(block));
+  }
+}
+
+}  // namespace adaptcp

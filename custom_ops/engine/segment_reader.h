@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+// Reads one segment file: any block, keys and values apart.
+
+#ifndef ADAPTCP_ENGINE_SEGMENT_READER_H_
+#define ADAPTCP_ENGINE_SEGMENT_READER_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "custom_ops/base/status.h"
+#include "custom_ops/format/record_framing.h"
+#include "custom_ops/format/row_block.h"
+#include "custom_ops/format/segment_footer.h"
+#include "custom_ops/format/segment_header.h"
+#include "custom_ops/io/file_system.h"
+
+namespace adaptcp {
+
+// Immutable once open: any number of threads may read at once. Whatever is read is checked against
+// its checksum; damage is DataLoss naming file, offset, expected and found.
+class SegmentReader {
+ public:
+  // Reads trailer, footer and header and checks that together they account for every byte of the
+  // file. `files` is needed only during the call. NotFound when there is no such file.
+  static Status Open(FileSystem* files, const std::string& path,
+                     std::unique_ptr<SegmentReader>* reader);
+
+  SegmentReader(const SegmentReader&) = delete;
+  SegmentReader& operator=(const SegmentReader&) = delete;
+
+  const std::string& path() const { return path_; }
+  const SegmentHeader& header() const { return header_; }
+  uint64_t bytes() const { return footer_ref_.end() + kTrailerRecordBytes; }
+  uint64_t rows() const { return footer_.rows; }
+  uint64_t tombstones() const { return footer_.tombstones; }
+  // As SegmentSummary::footer_crc: tells whether this is the file that the manifest means.
+  uint32_t footer_crc() const { return footer_ref_.crc; }
+
+  size_t num_blocks() const { return footer_.blocks.size(); }
+  const BlockIndexEntry& block(size_t i) const { return footer_.blocks[i]; }
+
+  // Sets all of `rows` but the columns' values, which are left empty. Fails with InvalidArgument
+  // when there is no such block.
+  Status ReadKeys(size_t block, RowBlock* rows) const;
+
+  // Reads one table's rows of a block into `values`, which has room for
+  // block(i).rows * header().tables[table].row_bytes bytes. InvalidArgument when there is no such
+  // block or table, or the block holds tombstones. `values` is undefined after a failure.
+  Status ReadValues(size_t block, size_t table, char* values) const;
+  // The same into a vector, which is resized.
+  Status ReadValues(size_t block, size_t table, std::vector<char>* values) const;
+
+  // Reads every byte of the file, framing included, in the memory of its largest record.
+  Status Verify() const;
+
+ private:
+  SegmentReader(std::string path, std::unique_ptr<RandomAccessFile> file)
+      : path_(std::move(path)), file_(std::move(file)) {}
+
+  Status ReadFooter(uint64_t file_bytes);
+  Status ReadHeader();
+  // Reads the payload of a record and checks it against the index, without its framing.
+  Status ReadPayload(const RecordRef& ref, char* payload) const;
+  Status DecodeKeys(size_t block, std::string_view payload, RowBlock* rows) const;
+  // Reads the whole frame of a record into `buffer`, where `payload` then points.
+  Status VerifyRecord(const RecordRef& ref, std::string* buffer, std::string_view* payload) const;
+  Status VerifyBlock(size_t block, std::string* buffer) const;
+
+  Origin At(uint64_t offset) const { return Origin{path_, offset}; }
+
+  // Constant after Open.
+  const std::string path_;
+  const std::unique_ptr<RandomAccessFile> file_;
+  SegmentHeader header_;
+  SegmentFooter footer_;
+  RecordRef footer_ref_;
+};
+
+}  // namespace adaptcp
+
+#endif  // ADAPTCP_ENGINE_SEGMENT_READER_H_

@@ -1,0 +1,506 @@
+// SPDX-License-Identifier: Apache-2.0
+// Updates, begin, drain and end of a cut.
+
+#include "custom_ops/engine/table_group.h"
+
+#include <algorithm>
+#include <chrono>
+#include <utility>
+
+namespace adaptcp {
+namespace {
+
+// A block's values are about this long: long enough for sequential writes and for restore to read
+// at full speed, short enough that a dozen groups' open blocks do not add up.
+constexpr size_t kBlockValueBytes = size_t{1} << 20;
+constexpr size_t kMinBlockRows = 64;
+constexpr size_t kMaxBlockRows = size_t{1} << 16;
+
+size_t BlockCapacity(const std::vector<uint32_t>& row_bytes) {
+  size_t bytes = 0;
+  for (uint32_t b : row_bytes) bytes += b;
+  return std::clamp(kBlockValueBytes / std::max<size_t>(bytes, 1), kMinBlockRows, kMaxBlockRows);
+}
+
+class StallTimer {
+ public:
+  explicit StallTimer(RowSaver* saver) : saver_(saver), start_(std::chrono::steady_clock::now()) {}
+  ~StallTimer() {
+    const auto elapsed = std::chrono::steady_clock::now() - start_;
+    saver_->AddStall(std::chrono::duration_cast<std::chrono::nanoseconds>(elapsed).count());
+  }
+
+ private:
+  RowSaver* const saver_;
+  const std::chrono::steady_clock::time_point start_;
+};
+
+}  // namespace
+
+TableGroup::TableGroup(const TableGroupOptions& options, BlockBudget* budget)
+    : options_(options), budget_(budget), tracker_(options.rate_half_life_intervals) {}
+
+TableGroup::~TableGroup() = default;
+
+Status TableGroup::Attach(size_t index, const void* identity, std::unique_ptr<Table> table) {
+  ExclusiveLock gate(&gate_);
+  if (index < tables_.size()) {
+    if (identities_[index] == identity) return Status::OK();
+    return FailedPrecondition("table group '", options_.name, "' already has a table number ",
+                              index, " ('", tables_[index]->spec().name, "'); received '",
+                              table->spec().name, "' for the same number");
+  }
+  if (index > tables_.size()) {
+    return FailedPrecondition("table group '", options_.name, "' has ", tables_.size(),
+                              " tables; expected the next one with that number, received ", index);
+  }
+  tables_.push_back(std::move(table));
+  identities_.push_back(identity);
+  return Status::OK();
+}
+
+bool TableGroup::IsAttached(size_t index, const void* identity) {
+  SharedLock gate(&gate_);
+  return index < identities_.size() && identities_[index] == identity;
+}
+
+Status TableGroup::Update(const KeyBatch& batch, const std::function<Status()>& apply) {
+  SharedLock gate(&gate_);
+  ADAPTCP_RETURN_IF_ERROR(SaveAndMark(batch));
+  return apply();
+}
+
+Status TableGroup::MarkUpdated(const KeyBatch& batch) {
+  SharedLock gate(&gate_);
+  return SaveAndMark(batch);
+}
+
+Status TableGroup::SaveAndMark(const KeyBatch& batch) {
+  if (batch.size == 0) return Status::OK();
+  const RecentBatch::Verdict verdict = recent_.Enter(batch, interval_);
+  if (verdict == RecentBatch::Verdict::kMarked) return Status::OK();
+  const Status status = MarkKeys(batch.keys, batch.size);
+  if (verdict == RecentBatch::Verdict::kMarkAndTell) recent_.Done(status.ok());
+  return status;
+}
+
+Status TableGroup::MarkKeys(const int64_t* keys, size_t n) {
+  std::unique_ptr<RowSaver> saver;
+  if (MustSave()) {
+    saver = std::make_unique<RowSaver>(cut_.get(), &tracker_.rates(), interner_or_null(),
+                                       SaveReason::kUpdate);
+  }
+  return tracker_.VisitByStripe(
+      // The caller holds the gate, which the analysis cannot see from inside a lambda.
+      keys, n,
+      [&](Stripe* stripe, const HashedKey* run, size_t count) TF_NO_THREAD_SAFETY_ANALYSIS {
+        return MarkRun(stripe, run, count, saver.get());
+      });
+}
+
+Status TableGroup::MarkRun(Stripe* stripe, const HashedKey* keys, size_t n, RowSaver* saver) {
+  if (saver == nullptr) {
+    MutexLock lock(&stripe->mu);
+    for (size_t i = 0; i < n; ++i) stripe->rows.Prefetch(keys[i].hash);
+    for (size_t i = 0; i < n; ++i) MarkOne(stripe, keys[i]);
+    return Status::OK();
+  }
+  for (size_t begin = 0; begin < n; begin += saver->max_rows()) {
+    const size_t end = std::min(n, begin + saver->max_rows());
+    {
+      StallTimer timer(saver);
+      saver->Reserve(end - begin);
+    }
+    if (!stripe->mu.TryLock()) {
+      StallTimer timer(saver);
+      stripe->mu.Lock();
+    }
+    for (size_t i = begin; i < end; ++i) stripe->rows.Prefetch(keys[i].hash);
+    for (size_t i = begin; i < end; ++i) {
+      RowEntry* row = stripe->rows.Find(keys[i].key, keys[i].hash);
+      if (row != nullptr && saver->Needs(*row)) saver->Add(row);
+    }
+    Status status;
+    {
+      StallTimer timer(saver);
+      status = saver->Save(stripe);
+    }
+    // Marked even after a failed save: training goes on, the cut fails.
+    if (!status.ok()) cut_->Fail(status);
+    for (size_t i = begin; i < end; ++i) MarkOne(stripe, keys[i]);
+    stripe->mu.Unlock();
+  }
+  return Status::OK();
+}
+
+void TableGroup::MarkOne(Stripe* stripe, const HashedKey& key) {
+  bool inserted;
+  RowEntry* row = stripe->rows.FindOrInsert(key.key, key.hash, committed_interval_, &inserted);
+  if (row->last_updated == interval_ && !row->removed) return;
+  if (inserted || row->removed) {
+    row->removed = 0;
+    ++stripe->live;
+    RateModel::Reset(row);
+    tracker_.rates().Touch(row, 1);
+    if (row->last_updated == interval_) return;
+  } else {
+    tracker_.rates().Touch(row, interval_ - static_cast<uint32_t>(row->last_updated));
+  }
+  row->last_updated = interval_;
+  stripe->dirty.push_back(key.key);
+}
+
+void TableGroup::BeforeReplace() {
+  {
+    MutexLock lock(&idle_mu_);
+    while (!idle_) idle_changed_.Wait(&idle_mu_);
+  }
+  ExclusiveLock gate(&gate_);
+  replacing_ = true;
+}
+
+Status TableGroup::AfterReplace(const int64_t* keys, size_t n) {
+  {
+    ExclusiveLock gate(&gate_);
+    if (cut_state_ == CutState::kSaving || cut_state_ == CutState::kDraining) {
+      return FailedPrecondition("the tables of group '", options_.name,
+                                "' were replaced while a checkpoint still needed their rows");
+    }
+    replacing_ = false;
+    ForgetRowsLocked();
+    base_required_ = true;
+  }
+  return Adopt(keys, n);
+}
+
+Status TableGroup::Adopt(const int64_t* keys, size_t n) {
+  SharedLock gate(&gate_);
+  return MarkKeys(keys, n);
+}
+
+Status TableGroup::CheckCanBegin(const CutOptions& options) {
+  if (cut_ != nullptr) {
+    return FailedPrecondition("table group '", options_.name, "' is still saving the checkpoint of ",
+                              "interval ", cut_->options().interval, "; end it before the next");
+  }
+  if (options.interval != interval_) {
+    return InvalidArgument("table group '", options_.name, "' is in interval ", interval_,
+                           "; received a checkpoint of interval ", options.interval);
+  }
+  if (replacing_) {
+    return FailedPrecondition("the tables of group '", options_.name,
+                              "' are being cleared or imported; checkpoint after that");
+  }
+  if (base_required_ && !options.base) {
+    return FailedPrecondition("the tables of group '", options_.name,
+                              "' were cleared or imported, or the last base failed; expected a "
+                              "base, received a request for an increment");
+  }
+  if (tables_.empty()) {
+    return FailedPrecondition("table group '", options_.name, "' has no table");
+  }
+  if (interval_ >= kMaxInterval) {
+    return Status(StatusCode::kResourceExhausted,
+                  Concat("table group '", options_.name, "' has used all ", kMaxInterval,
+                         " interval numbers; start a new directory from an exported model"));
+  }
+  return Status::OK();
+}
+
+void TableGroup::BeginLocked(const CutOptions& options) {
+  Cut::DirtyLists dirty;
+  for (size_t s = 0; s < RowTracker::kStripes; ++s) {
+    Stripe* stripe = tracker_.stripe(s);
+    MutexLock lock(&stripe->mu);
+    dirty[s].swap(stripe->dirty);
+  }
+  std::vector<Table*> tables;
+  std::vector<uint32_t> row_bytes;
+  for (const auto& table : tables_) {
+    tables.push_back(table.get());
+    row_bytes.push_back(table->spec().row_bytes);
+  }
+  pool_ = std::make_unique<BlockPool>(budget_, row_bytes, BlockCapacity(row_bytes));
+  cut_ = std::make_unique<Cut>(options, next_tag_, pool_.get(), std::move(tables),
+                               std::move(dirty));
+  cut_state_ = CutState::kSaving;
+  ++interval_;
+  ++next_tag_;
+  SetIdle(false);
+}
+
+Status TableGroup::Begin(std::vector<TableGroup*> groups, const CutOptions& options) {
+  // One order for all callers, so that two of them cannot wait for each other.
+  std::sort(groups.begin(), groups.end());
+  groups.erase(std::unique(groups.begin(), groups.end()), groups.end());
+  for (TableGroup* group : groups) group->gate_.Lock();
+  Status status;
+  for (TableGroup* group : groups) status.Update(group->CheckCanBegin(options));
+  if (status.ok()) {
+    for (TableGroup* group : groups) group->BeginLocked(options);
+  }
+  for (TableGroup* group : groups) group->gate_.Unlock();
+  return status;
+}
+
+Status TableGroup::Drain(FileSystem* file_system, const std::string& directory,
+                         const std::string& file_prefix, DrainResult* result) {
+  Cut* cut;
+  SegmentHeader header;
+  {
+    ExclusiveLock gate(&gate_);
+    if (cut_state_ != CutState::kSaving) {
+      return FailedPrecondition("table group '", options_.name, "' has no checkpoint to drain");
+    }
+    cut_state_ = CutState::kDraining;
+    cut = cut_.get();
+    header.group = options_.name;
+    header.shard = options_.shard;
+    header.num_shards = options_.num_shards;
+    header.key_type = options_.key_type;
+    for (Table* table : cut->tables()) header.tables.push_back(table->spec());
+  }
+  cut->StartWriting(file_system, directory, file_prefix, header);
+  Status status;
+  {
+    RowSaver saver(cut, &tracker_.rates(), interner_or_null(), SaveReason::kDrain);
+    for (size_t s = 0; s < RowTracker::kStripes && status.ok(); ++s) {
+      status.Update(DrainStripe(cut, s, &saver));
+      status.Update(cut->status());
+    }
+  }
+  if (!status.ok()) cut->Fail(status);
+  {
+    // Waits for updates that may still append to the cut.
+    ExclusiveLock gate(&gate_);
+    cut_state_ = CutState::kFinishing;
+  }
+  SetIdle(true);
+  const Status finished = cut->FinishWriting(&result->segments);
+  result->counts = cut->counts();
+  ExclusiveLock gate(&gate_);
+  cut_state_ = finished.ok() ? CutState::kSaved : CutState::kFailed;
+  return finished;
+}
+
+Status TableGroup::DrainStripe(Cut* cut, size_t s, RowSaver* saver) {
+  Stripe* stripe = tracker_.stripe(s);
+  std::vector<int64_t> standing;
+  {
+    MutexLock lock(&stripe->mu);
+    standing.swap(stripe->standing);
+    if (cut->options().base) {
+      // "Since the base" starts anew.
+      for (int64_t key : standing) {
+        RowEntry* row = stripe->rows.Find(key, HashKey(key));
+        if (row != nullptr) row->listed = 0;
+      }
+    }
+  }
+  if (cut->options().base) return DrainAll(stripe, saver);
+  Status status = DrainKeys(stripe, cut->dirty(s), saver);
+  if (status.ok()) status = DrainKeys(stripe, standing, saver);
+  MutexLock lock(&stripe->mu);
+  for (int64_t key : standing) {
+    RowEntry* row = stripe->rows.Find(key, HashKey(key));
+    if (row == nullptr || !row->listed) continue;
+    if (row->standing) {
+      stripe->standing.push_back(key);
+    } else {
+      row->listed = 0;
+    }
+  }
+  return status;
+}
+
+Status TableGroup::DrainKeys(Stripe* stripe, const std::vector<int64_t>& keys, RowSaver* saver) {
+  for (size_t begin = 0; begin < keys.size(); begin += saver->max_rows()) {
+    const size_t end = std::min(keys.size(), begin + saver->max_rows());
+    saver->Reserve(end - begin);
+    MutexLock lock(&stripe->mu);
+    for (size_t i = begin; i < end; ++i) stripe->rows.Prefetch(HashKey(keys[i]));
+    for (size_t i = begin; i < end; ++i) {
+      RowEntry* row = stripe->rows.Find(keys[i], HashKey(keys[i]));
+      if (row != nullptr && saver->Needs(*row)) saver->Add(row);
+    }
+    ADAPTCP_RETURN_IF_ERROR(saver->Save(stripe));
+  }
+  return Status::OK();
+}
+
+Status TableGroup::DrainAll(Stripe* stripe, RowSaver* saver) {
+  size_t next = 0;
+  uint64_t generation = 0;
+  for (bool more = true; more;) {
+    saver->Reserve(saver->max_rows());
+    MutexLock lock(&stripe->mu);
+    if (stripe->rows.generation() != generation) {
+      // The map grew and its rows moved: start over, saved rows are skipped.
+      generation = stripe->rows.generation();
+      next = 0;
+    }
+    size_t added = 0;
+    for (; next < stripe->rows.capacity() && added < saver->max_rows(); ++next) {
+      RowEntry* row = stripe->rows.slot(next);
+      if (!row->occupied || !saver->Needs(*row)) continue;
+      saver->Add(row);
+      ++added;
+    }
+    ADAPTCP_RETURN_IF_ERROR(saver->Save(stripe));
+    more = next < stripe->rows.capacity();
+  }
+  return Status::OK();
+}
+
+Status TableGroup::EndCut(bool committed) {
+  Cut* cut;
+  {
+    ExclusiveLock gate(&gate_);
+    if (cut_ == nullptr || cut_state_ == CutState::kDraining ||
+        cut_state_ == CutState::kFinishing ||
+        (committed && cut_state_ != CutState::kSaved)) {
+      return FailedPrecondition("table group '", options_.name,
+                                "' has no checkpoint that could be ended as ",
+                                committed ? "committed" : "failed");
+    }
+    cut = cut_.get();
+    if (!committed) cut_state_ = CutState::kFailed;
+  }
+  SetIdle(true);
+  if (!committed) {
+    SharedLock gate(&gate_);
+    for (size_t s = 0; s < RowTracker::kStripes; ++s) MarkAgain(cut->dirty(s));
+    MarkAgain(cut->TakeCooled());
+  }
+  ExclusiveLock gate(&gate_);
+  if (committed) {
+    committed_interval_ = cut->options().interval;
+    if (cut->options().base) base_required_ = false;
+  } else if (cut->options().base) {
+    base_required_ = true;
+  }
+  if (next_tag_ > kMaxSavedTag) {
+    ForgetSavedTags();
+    next_tag_ = 1;
+  }
+  cut_.reset();
+  pool_.reset();
+  cut_state_ = CutState::kNone;
+  return Status::OK();
+}
+
+void TableGroup::MarkAgain(const std::vector<int64_t>& keys) {
+  for (int64_t key : keys) {
+    const uint64_t hash = HashKey(key);
+    Stripe* stripe = tracker_.stripe_of(hash);
+    MutexLock lock(&stripe->mu);
+    RowEntry* row = stripe->rows.Find(key, hash);
+    if (row == nullptr || row->last_updated == interval_) continue;
+    row->last_updated = interval_;
+    stripe->dirty.push_back(key);
+  }
+}
+
+void TableGroup::ForgetSavedTags() {
+  for (size_t s = 0; s < RowTracker::kStripes; ++s) {
+    Stripe* stripe = tracker_.stripe(s);
+    MutexLock lock(&stripe->mu);
+    for (size_t i = 0; i < stripe->rows.capacity(); ++i) stripe->rows.slot(i)->saved = 0;
+  }
+}
+
+void TableGroup::SetIdle(bool idle) {
+  MutexLock lock(&idle_mu_);
+  idle_ = idle;
+  idle_changed_.SignalAll();
+}
+
+GroupStats TableGroup::Stats() {
+  SharedLock gate(&gate_);
+  GroupStats stats;
+  size_t rows, bytes;
+  tracker_.MeasureSize(&rows, &bytes);
+  stats.rows = rows;
+  stats.tracker_bytes = bytes;
+  stats.interval = interval_;
+  stats.base_required = base_required_;
+  stats.cut_active = cut_ != nullptr;
+  stats.restored_rows = restored_rows_;
+  return stats;
+}
+
+void TableGroup::ForgetRowsLocked() {
+  tracker_.Clear();
+  recent_.Forget();
+}
+
+Status TableGroup::StartRestore(uint32_t interval) {
+  ExclusiveLock gate(&gate_);
+  if (cut_ != nullptr) {
+    return FailedPrecondition("table group '", options_.name,
+                              "' is still saving a checkpoint; wait for it before restoring");
+  }
+  if (interval >= kMaxInterval) {
+    return InvalidArgument("interval ", interval, " is beyond the highest, ", kMaxInterval - 1);
+  }
+  ForgetRowsLocked();
+  interval_ = interval + 1;
+  committed_interval_ = interval;
+  base_required_ = false;
+  replacing_ = false;
+  restored_rows_ = 0;
+  return Status::OK();
+}
+
+std::vector<int64_t> TableGroup::KeysOf(const RowBlock& block) {
+  if (options_.key_type != KeyType::kString) return block.keys;
+  std::vector<int64_t> keys;
+  keys.reserve(block.rows());
+  for (const std::string& key : block.string_keys) keys.push_back(interner_.Intern(key));
+  return keys;
+}
+
+Status TableGroup::RestoreRows(const RowBlock& block, SegmentKind kind,
+                               std::vector<uint8_t>* live) {
+  SharedLock gate(&gate_);
+  const std::vector<int64_t> keys = KeysOf(block);
+  live->assign(keys.size(), 0);
+  for (size_t i = 0; i < keys.size(); ++i) {
+    if (block.last_updated[i] > committed_interval_) {
+      return DataLoss("a row was last updated in interval ", block.last_updated[i],
+                      ", after the checkpoint's interval ", committed_interval_);
+    }
+    const uint64_t hash = HashKey(keys[i]);
+    Stripe* stripe = tracker_.stripe_of(hash);
+    MutexLock lock(&stripe->mu);
+    bool inserted;
+    // Tombstones must stay until the older segments were read: nothing is purged.
+    RowEntry* row = stripe->rows.FindOrInsert(keys[i], hash, /*purge_through=*/0, &inserted);
+    if (!inserted) continue;
+    row->last_updated = block.last_updated[i];
+    row->rate = block.rates[i];
+    row->history = block.flags[i] >> kRowHistoryShift;
+    if (block.flags[i] & kRowTombstone) {
+      row->removed = 1;
+      continue;
+    }
+    ++stripe->live;
+    (*live)[i] = 1;
+    row->hot = (block.flags[i] & kRowHot) != 0;
+    if (kind == SegmentKind::kDifferential) {
+      row->standing = 1;
+      row->listed = 1;
+      stripe->standing.push_back(keys[i]);
+    }
+  }
+  return Status::OK();
+}
+
+std::vector<Table*> TableGroup::tables() {
+  SharedLock gate(&gate_);
+  std::vector<Table*> tables;
+  for (const auto& table : tables_) tables.push_back(table.get());
+  return tables;
+}
+
+}  // namespace adaptcp

@@ -1,0 +1,182 @@
+// SPDX-License-Identifier: Apache-2.0
+// Save-on-Update for one table group on one shard: the protocol between updates and cuts.
+
+#ifndef ADAPTCP_ENGINE_TABLE_GROUP_H_
+#define ADAPTCP_ENGINE_TABLE_GROUP_H_
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "custom_ops/base/mutex.h"
+#include "custom_ops/engine/block_pool.h"
+#include "custom_ops/engine/cut.h"
+#include "custom_ops/engine/key_interner.h"
+#include "custom_ops/engine/recent_batch.h"
+#include "custom_ops/engine/row_saver.h"
+#include "custom_ops/engine/row_tracker.h"
+#include "custom_ops/engine/table.h"
+#include "custom_ops/io/file_system.h"
+
+namespace adaptcp {
+
+struct TableGroupOptions {
+  std::string name;
+  uint32_t shard = 0;
+  uint32_t num_shards = 1;
+  KeyType key_type = KeyType::kInt64;
+  double rate_half_life_intervals = 16;
+};
+
+struct DrainResult {
+  std::vector<WrittenSegment> segments;
+  CutCounts counts;
+};
+
+struct GroupStats {
+  uint64_t rows = 0;           // keys that some table of the group may hold
+  uint64_t tracker_bytes = 0;  // memory of the tracker
+  uint32_t interval = 0;       // the current, open interval
+  bool base_required = false;  // earlier segments do not describe the tables any more
+  bool cut_active = false;
+  uint64_t restored_rows = 0;  // loaded by the latest restore so far
+};
+
+// Thread-safe. Locks are taken in this order: gate_, a stripe's mutex, everything else.
+//
+// The promise: the segments of a cut hold, for each row, the values it had when Begin returned.
+// Update saves a row of the cut before it marks it and changes it; Drain saves the others. Both
+// hold the stripe's mutex from the check to the mark, so one row is saved once. The gate keeps Begin
+// from slipping between the mark and the change of an update.
+class TableGroup {
+ public:
+  TableGroup(const TableGroupOptions& options, BlockBudget* budget);
+  ~TableGroup();
+  TableGroup(const TableGroup&) = delete;
+  TableGroup& operator=(const TableGroup&) = delete;
+
+  const TableGroupOptions& options() const { return options_; }
+  // Used by groups with string keys only.
+  KeyInterner* interner() { return &interner_; }
+
+  // Adds the table with number `index`; numbers are given out in order. Attaching the same table
+  // again is fine, another one in its place is FailedPrecondition.
+  Status Attach(size_t index, const void* identity, std::unique_ptr<Table> table)
+      TF_LOCKS_EXCLUDED(gate_);
+  // True when `identity` is attached as number `index`.
+  bool IsAttached(size_t index, const void* identity) TF_LOCKS_EXCLUDED(gate_);
+
+  // Saves what an active cut still needs of the rows, marks them updated in the current interval and
+  // then runs `apply`, which changes one or more tables of the group. Begin waits for it.
+  Status Update(const KeyBatch& batch, const std::function<Status()>& apply)
+      TF_LOCKS_EXCLUDED(gate_);
+
+  // Brackets for changes the group cannot run itself (accumulate): save and mark before the change,
+  // mark again after it, since a cut may have begun in between.
+  Status MarkUpdated(const KeyBatch& batch) TF_LOCKS_EXCLUDED(gate_);
+
+  // Brackets for changes to whole tables (clear, import). The first waits until no cut needs a row
+  // any more; the second forgets all rows, takes `keys` as updated in the current interval, and
+  // requires the next cut to be a base.
+  void BeforeReplace() TF_LOCKS_EXCLUDED(gate_);
+  Status AfterReplace(const int64_t* keys, size_t n) TF_LOCKS_EXCLUDED(gate_);
+
+  // Takes rows that were in the tables before tracking started as updated in the current interval.
+  Status Adopt(const int64_t* keys, size_t n) TF_LOCKS_EXCLUDED(gate_);
+
+  // Closes the current interval in all groups at one instant. Costs a lock and a swap a stripe. On
+  // an error no group has begun. FailedPrecondition: a cut is active, options.interval is not the
+  // current interval, or a base is required and not asked for.
+  static Status Begin(std::vector<TableGroup*> groups, const CutOptions& options)
+      TF_NO_THREAD_SAFETY_ANALYSIS;
+
+  // Saves the rest of the active cut and finishes its segments. One call a cut. After an error the
+  // cut can only be ended as failed.
+  Status Drain(FileSystem* file_system, const std::string& directory,
+               const std::string& file_prefix, DrainResult* result) TF_LOCKS_EXCLUDED(gate_);
+
+  // Ends the active cut. When it was not committed its rows count as updated in the current
+  // interval, so that the next cut holds them; after a base, the next cut must be a base too.
+  Status EndCut(bool committed) TF_LOCKS_EXCLUDED(gate_);
+
+  GroupStats Stats() TF_LOCKS_EXCLUDED(gate_);
+
+  // --- Restore: no update and no cut may run meanwhile ---
+
+  // Forgets all rows and continues after `interval`, the interval of the restored checkpoint.
+  Status StartRestore(uint32_t interval) TF_LOCKS_EXCLUDED(gate_);
+  // Registers the rows of a key block of a segment of `kind`, newest segment first; sets live[i] to
+  // 1 for keys not seen before that hold a row. Safe on several threads for one segment.
+  Status RestoreRows(const RowBlock& block, SegmentKind kind, std::vector<uint8_t>* live)
+      TF_LOCKS_EXCLUDED(gate_);
+  // The block's keys, string keys as the numbers they were given.
+  std::vector<int64_t> KeysOf(const RowBlock& block);
+  // Counts rows whose values are loaded, for those who watch Stats.
+  void AddRestoredRows(uint64_t rows) { restored_rows_ += rows; }
+  // The attached tables, for the restorer; they stay attached until the group is destroyed.
+  std::vector<Table*> tables() TF_LOCKS_EXCLUDED(gate_);
+
+ private:
+  // kSaving: updates save, the drain has not started. kFinishing: every row is saved, the segments
+  // are not durable yet. kSaved: they are.
+  enum class CutState { kNone, kSaving, kDraining, kFinishing, kSaved, kFailed };
+
+  Status SaveAndMark(const KeyBatch& batch) TF_SHARED_LOCKS_REQUIRED(gate_);
+  Status MarkKeys(const int64_t* keys, size_t n) TF_SHARED_LOCKS_REQUIRED(gate_);
+  Status MarkRun(Stripe* stripe, const HashedKey* keys, size_t n, RowSaver* saver)
+      TF_SHARED_LOCKS_REQUIRED(gate_);
+  void MarkOne(Stripe* stripe, const HashedKey& key) TF_SHARED_LOCKS_REQUIRED(gate_)
+      TF_EXCLUSIVE_LOCKS_REQUIRED(stripe->mu);
+  Status CheckCanBegin(const CutOptions& options) TF_EXCLUSIVE_LOCKS_REQUIRED(gate_);
+  void BeginLocked(const CutOptions& options) TF_EXCLUSIVE_LOCKS_REQUIRED(gate_);
+  Status DrainStripe(Cut* cut, size_t stripe, RowSaver* saver);
+  Status DrainKeys(Stripe* stripe, const std::vector<int64_t>& keys, RowSaver* saver);
+  Status DrainAll(Stripe* stripe, RowSaver* saver);
+  // True when updates of the active cut's rows must save them.
+  bool MustSave() const TF_SHARED_LOCKS_REQUIRED(gate_) {
+    return cut_state_ == CutState::kSaving || cut_state_ == CutState::kDraining;
+  }
+  void MarkAgain(const std::vector<int64_t>& keys) TF_SHARED_LOCKS_REQUIRED(gate_);
+  void ForgetSavedTags();
+  void SetIdle(bool idle) TF_LOCKS_EXCLUDED(idle_mu_);
+  void ForgetRowsLocked() TF_EXCLUSIVE_LOCKS_REQUIRED(gate_);
+  KeyInterner* interner_or_null() {
+    return options_.key_type == KeyType::kString ? &interner_ : nullptr;
+  }
+
+  // Constant after construction.
+  const TableGroupOptions options_;
+  BlockBudget* const budget_;
+
+  // Own synchronisation.
+  KeyInterner interner_;
+  RowTracker tracker_;
+  RecentBatch recent_;
+  std::atomic<uint64_t> restored_rows_{0};
+
+  // Updates hold it shared for the length of one update, Begin exclusively for microseconds.
+  SharedMutex gate_;
+  std::vector<std::unique_ptr<Table>> tables_ TF_GUARDED_BY(gate_);
+  std::vector<const void*> identities_ TF_GUARDED_BY(gate_);
+  uint32_t interval_ TF_GUARDED_BY(gate_) = 1;
+  uint32_t committed_interval_ TF_GUARDED_BY(gate_) = 0;
+  uint32_t next_tag_ TF_GUARDED_BY(gate_) = 1;
+  bool base_required_ TF_GUARDED_BY(gate_) = false;
+  bool replacing_ TF_GUARDED_BY(gate_) = false;
+  CutState cut_state_ TF_GUARDED_BY(gate_) = CutState::kNone;
+  std::unique_ptr<BlockPool> pool_ TF_GUARDED_BY(gate_);
+  std::unique_ptr<Cut> cut_ TF_GUARDED_BY(gate_);
+
+  // Whether no update has to save rows, for those who wait for that without the gate.
+  Mutex idle_mu_;
+  CondVar idle_changed_;
+  bool idle_ TF_GUARDED_BY(idle_mu_) = true;
+};
+
+}  // namespace adaptcp
+
+#endif  // ADAPTCP_ENGINE_TABLE_GROUP_H_

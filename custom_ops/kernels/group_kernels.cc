@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: Apache-2.0
+// Kernels that make a table group, attach tables to it and describe it.
+
+#include <string>
+#include <utility>
+
+#include "custom_ops/kernels/lookup_table.h"
+#include "custom_ops/kernels/table_group_resource.h"
+#include "tensorflow/core/framework/op_kernel.h"
+#include "tensorflow/core/framework/resource_op_kernel.h"
+#include "tensorflow/core/platform/tstring.h"
+
+namespace adaptcp {
+namespace {
+
+using tensorflow::OpKernelContext;
+
+KeyType KeyTypeOf(tensorflow::DataType dtype) {
+  if (dtype == tensorflow::DT_INT32) return KeyType::kInt32;
+  if (dtype == tensorflow::DT_STRING) return KeyType::kString;
+  return KeyType::kInt64;
+}
+
+class TableGroupOp : public tensorflow::ResourceOpKernel<TableGroupResource> {
+ public:
+  explicit TableGroupOp(tensorflow::OpKernelConstruction* context) : ResourceOpKernel(context) {
+    tensorflow::int64 shard, num_shards;
+    float half_life;
+    OP_REQUIRES_OK(context, context->GetAttr("group_name", &options_.name));
+    OP_REQUIRES_OK(context, context->GetAttr("shard", &shard));
+    OP_REQUIRES_OK(context, context->GetAttr("num_shards", &num_shards));
+    OP_REQUIRES_OK(context, context->GetAttr("rate_half_life", &half_life));
+    OP_REQUIRES_OK(context, context->GetAttr("key_dtype", &key_dtype_));
+    OP_REQUIRES(context, 0 <= shard && shard < num_shards,
+                tensorflow::errors::InvalidArgument("shard: expected 0 to ", num_shards - 1,
+                                                    ", received ", shard));
+    OP_REQUIRES(context, half_life > 0,
+                tensorflow::errors::InvalidArgument(
+                    "rate_half_life: expected a positive number of intervals, received ",
+                    half_life));
+    options_.shard = static_cast<uint32_t>(shard);
+    options_.num_shards = static_cast<uint32_t>(num_shards);
+    options_.rate_half_life_intervals = half_life;
+    options_.key_type = KeyTypeOf(key_dtype_);
+  }
+
+ private:
+  tensorflow::Status CreateResource(TableGroupResource** resource) override {
+    *resource = new TableGroupResource(options_, key_dtype_);
+    return tensorflow::Status();
+  }
+
+  TableGroupOptions options_;
+  tensorflow::DataType key_dtype_;
+};
+
+class AttachTableOp : public tensorflow::OpKernel {
+ public:
+  explicit AttachTableOp(tensorflow::OpKernelConstruction* context) : OpKernel(context) {
+    OP_REQUIRES_OK(context, context->GetAttr("table_index", &table_index_));
+    OP_REQUIRES_OK(context, context->GetAttr("table_name", &table_name_));
+  }
+
+  void Compute(OpKernelContext* context) override {
+    tensorflow::core::RefCountPtr<TableGroupResource> resource;
+    tensorflow::core::RefCountPtr<tensorflow::lookup::LookupInterface> table;
+    OP_REQUIRES_OK(context, LookupGroup(context, 0, &resource));
+    OP_REQUIRES_OK(context, LookupTable(context, 1, &table));
+    OP_REQUIRES(context, table->key_dtype() == resource->key_dtype(),
+                tensorflow::errors::InvalidArgument(
+                    "table '", table_name_, "': expected ",
+                    tensorflow::DataTypeString(resource->key_dtype()), " keys like the rest of ",
+                    resource->DebugString(), ", received ",
+                    tensorflow::DataTypeString(table->key_dtype())));
+    const void* identity = table.get();
+    std::unique_ptr<Table> adapter;
+    OP_REQUIRES_OK(context, ToTensorFlow(adaptcp::LookupTable::Create(
+                                std::move(table), table_name_, context->input(2),
+                                resource->group()->interner(), &adapter)));
+    OP_REQUIRES_OK(context, ToTensorFlow(resource->group()->Attach(table_index_, identity,
+                                                                   std::move(adapter))));
+  }
+
+ private:
+  tensorflow::int64 table_index_;
+  std::string table_name_;
+};
+
+class GroupStatsOp : public tensorflow::OpKernel {
+ public:
+  using tensorflow::OpKernel::OpKernel;
+
+  void Compute(OpKernelContext* context) override {
+    tensorflow::core::RefCountPtr<TableGroupResource> resource;
+    OP_REQUIRES_OK(context, LookupGroup(context, 0, &resource));
+    tensorflow::Tensor* output;
+    OP_REQUIRES_OK(context, context->allocate_output(0, tensorflow::TensorShape({}), &output));
+    const GroupStats stats = resource->group()->Stats();
+    output->scalar<tensorflow::tstring>()() = Concat(
+        "{\"rows\": ", stats.rows, ", \"tracker_bytes\": ", stats.tracker_bytes,
+        ", \"interval\": ", stats.interval,
+        ", \"base_required\": ", stats.base_required ? "true" : "false",
+        ", \"cut_active\": ", stats.cut_active ? "true" : "false",
+        ", \"restored_rows\": ", stats.restored_rows, "}");
+  }
+};
+
+#define REGISTER(op, kernel) \
+  REGISTER_KERNEL_BUILDER(Name(op).Device(tensorflow::DEVICE_CPU), kernel)
+
+REGISTER("AdaptcpTableGroup", TableGroupOp);
+REGISTER("AdaptcpAttachTable", AttachTableOp);
+REGISTER("AdaptcpGroupStats", GroupStatsOp);
+
+#undef REGISTER
+
+}  // namespace
+}  // namespace adaptcp

@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: Apache-2.0
+// Ops of a cut's life (begin, drain, end) and of restore.
+
+#include "tensorflow/core/framework/common_shape_fns.h"
+#include "tensorflow/core/framework/op.h"
+#include "tensorflow/core/framework/shape_inference.h"
+
+namespace adaptcp {
+namespace {
+
+using tensorflow::shape_inference::InferenceContext;
+using tensorflow::shape_inference::ShapeHandle;
+
+// Inputs [from, to) are scalars.
+tensorflow::Status Scalars(InferenceContext* c, int from, int to) {
+  ShapeHandle unused;
+  for (int i = from; i < to; ++i) TF_RETURN_IF_ERROR(c->WithRank(c->input(i), 0, &unused));
+  return tensorflow::Status();
+}
+
+tensorflow::Status AllScalars(InferenceContext* c) { return Scalars(c, 0, c->num_inputs()); }
+
+tensorflow::Status ScalarsToScalar(InferenceContext* c) {
+  TF_RETURN_IF_ERROR(AllScalars(c));
+  c->set_output(0, c->Scalar());
+  return tensorflow::Status();
+}
+
+tensorflow::Status RestoreShape(InferenceContext* c) {
+  TF_RETURN_IF_ERROR(Scalars(c, 0, 2));
+  ShapeHandle files;
+  TF_RETURN_IF_ERROR(c->WithRank(c->input(2), 1, &files));
+  for (int i = 3; i < 7; ++i) TF_RETURN_IF_ERROR(c->Merge(c->input(i), files, &files));
+  c->set_output(0, c->Scalar());
+  return tensorflow::Status();
+}
+
+}  // namespace
+
+REGISTER_OP("AdaptcpBegin")
+    .Input("groups: N * resource")
+    .Input("interval: int64")
+    .Input("base: bool")
+    .Input("hot_threshold: float")
+    .Input("hysteresis: float")
+    .Attr("N: int >= 1")
+    .SetIsStateful()
+    .SetShapeFn(AllScalars)
+    .Doc(R"doc(
+Takes a cut of all groups at one instant. Copies nothing; every row keeps its value of this instant
+until AdaptcpDrain or an update has saved it. On an error no group has begun.
+
+groups: [] resources of AdaptcpTableGroup.
+interval: [] the interval that the cut closes; must be the current one of every group.
+base: [] whether the checkpoint holds every live row, or only what was updated.
+hot_threshold: [] rows with at least this many updates per interval go into the differential; above 1
+  none does.
+hysteresis: [] relative width of the band around hot_threshold in which a row keeps its class.
+)doc");
+
+REGISTER_OP("AdaptcpDrain")
+    .Input("group: resource")
+    .Input("directory: string")
+    .Input("file_prefix: string")
+    .Output("result: string")
+    .SetIsStateful()
+    .SetShapeFn(ScalarsToScalar)
+    .Doc(R"doc(
+Saves the rows of the active cut that no update has saved, and finishes the cut's segments: they are
+durable when the op ends. Runs beside training.
+
+group: [] resource of AdaptcpTableGroup, with an active cut.
+directory: [] existing directory, in any of TensorFlow's file systems.
+file_prefix: [] segments are named file_prefix-<kind>.acp; characters that need no JSON escape.
+result: [] string, a JSON object: segments (list of file_name, kind, bytes, rows, tombstones,
+  footer_crc), rows_hot, rows_cold, tombstones, rows_saved_on_update, rows_drained, stall_nanos.
+)doc");
+
+REGISTER_OP("AdaptcpEndCut")
+    .Input("group: resource")
+    .Input("committed: bool")
+    .SetIsStateful()
+    .SetShapeFn(AllScalars)
+    .Doc(R"doc(
+Ends the active cut. The rows of a cut that was not committed will be in the next one.
+
+group: [] resource of AdaptcpTableGroup.
+committed: [] whether the checkpoint's manifest is durable.
+)doc");
+
+REGISTER_OP("AdaptcpRestore")
+    .Input("group: resource")
+    .Input("interval: int64")
+    .Input("paths: string")
+    .Input("kinds: string")
+    .Input("intervals: int64")
+    .Input("bytes: int64")
+    .Input("footer_crcs: int64")
+    .Output("result: string")
+    .Attr("num_threads: int >= 1 = 2")
+    .SetIsStateful()
+    .SetShapeFn(RestoreShape)
+    .Doc(R"doc(
+Loads a chain of segments into the empty tables of a group and rebuilds its tracker.
+
+group: [] resource of AdaptcpTableGroup.
+interval: [] of the checkpoint.
+paths: [n] segments, newest first: the differential, the increments by falling interval, the base.
+kinds: [n] "base", "increment" or "differential".
+intervals: [n] of each segment.
+bytes: [n] size of each segment.
+footer_crcs: [n] checksum of each segment's footer, as AdaptcpDrain told it.
+result: [] string, a JSON object: rows, stale_rows, bytes_read, tables_without_rows (names).
+num_threads: threads that read, decode and insert.
+)doc");
+
+}  // namespace adaptcp
