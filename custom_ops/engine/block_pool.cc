@@ -14,23 +14,6 @@ constexpr size_t kKeyRecordRowBytes = 8 + 4 + 2 + 1;
 
 }  // namespace
 
-void BlockBudget::Take(size_t bytes) {
-  MutexLock lock(&mu_);
-  while (taken_ + bytes > limit_) returned_.Wait(&mu_);
-  taken_ += bytes;
-}
-
-void BlockBudget::TakeWithoutWaiting(size_t bytes) {
-  MutexLock lock(&mu_);
-  taken_ += bytes;
-}
-
-void BlockBudget::Return(size_t bytes) {
-  MutexLock lock(&mu_);
-  taken_ -= bytes;
-  returned_.SignalAll();
-}
-
 BlockBudget* BlockBudget::Process() {
   static BlockBudget* const budget = new BlockBudget(kProcessBudgetBytes);
   return budget;
@@ -44,15 +27,13 @@ BlockPool::BlockPool(BlockBudget* budget, std::vector<uint32_t> row_bytes, size_
 }
 
 std::unique_ptr<RowBlock> BlockPool::Acquire() {
-  bool guaranteed;
   {
-    MutexLock lock(&mu_);
-    guaranteed = allocated_++ < kGuaranteedBlocks;
-  }
-  if (guaranteed) {
-    budget_->TakeWithoutWaiting(block_bytes_);
-  } else {
-    budget_->Take(block_bytes_);
+    MutexLock lock(&budget_->mu_);
+    while (budget_->taken_ + block_bytes_ > budget_->limit_ && full_ >= kBacklogBlocks &&
+           !nobody_waits_) {
+      budget_->changed_.Wait(&budget_->mu_);
+    }
+    budget_->taken_ += block_bytes_;
   }
   auto block = std::make_unique<RowBlock>();
   block->keys.reserve(capacity_);
@@ -68,13 +49,30 @@ std::unique_ptr<RowBlock> BlockPool::Acquire() {
   return block;
 }
 
+void BlockPool::MarkFull() {
+  MutexLock lock(&budget_->mu_);
+  ++full_;
+}
+
+void BlockPool::ReleaseFull(std::unique_ptr<RowBlock> block) {
+  block.reset();
+  MutexLock lock(&budget_->mu_);
+  --full_;
+  budget_->taken_ -= block_bytes_;
+  budget_->changed_.SignalAll();
+}
+
 void BlockPool::Release(std::unique_ptr<RowBlock> block) {
   block.reset();
-  {
-    MutexLock lock(&mu_);
-    --allocated_;
-  }
-  budget_->Return(block_bytes_);
+  MutexLock lock(&budget_->mu_);
+  budget_->taken_ -= block_bytes_;
+  budget_->changed_.SignalAll();
+}
+
+void BlockPool::StopWaiting() {
+  MutexLock lock(&budget_->mu_);
+  nobody_waits_ = true;
+  budget_->changed_.SignalAll();
 }
 
 }  // namespace adaptcp

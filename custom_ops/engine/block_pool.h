@@ -20,39 +20,41 @@ class BlockBudget {
  public:
   explicit BlockBudget(size_t bytes) : limit_(bytes) {}
 
-  // Waits until `bytes` are free, then takes them.
-  void Take(size_t bytes) TF_LOCKS_EXCLUDED(mu_);
-  // Takes them at once, over the limit if need be.
-  void TakeWithoutWaiting(size_t bytes) TF_LOCKS_EXCLUDED(mu_);
-  void Return(size_t bytes) TF_LOCKS_EXCLUDED(mu_);
-
   // The one that the kernels use: 192 MiB.
   static BlockBudget* Process();
 
  private:
+  friend class BlockPool;
+
   const size_t limit_;
 
   Mutex mu_;
-  CondVar returned_;
+  CondVar changed_;
   size_t taken_ TF_GUARDED_BY(mu_) = 0;
 };
 
-// Makes blocks of one layout, within the budget. Thread-safe; outlives its blocks.
+// Makes the blocks of one cut, within the budget. Thread-safe; outlives its blocks.
 //
 // Groups are drained one after the other, so a group whose drain runs must not wait for blocks that
-// sit full in a group whose drain has not started: the first kGuaranteedBlocks are never refused.
+// sit full in a group whose drain has not started. Therefore nobody waits while the writer of the
+// cut has fewer than kBacklogBlocks to write: those who wait are woken by that very writer.
 class BlockPool {
  public:
-  static constexpr size_t kGuaranteedBlocks = 8;
+  static constexpr size_t kBacklogBlocks = 8;
 
   // Blocks hold `capacity` rows of tables whose rows are `row_bytes` long.
   BlockPool(BlockBudget* budget, std::vector<uint32_t> row_bytes, size_t capacity);
   BlockPool(const BlockPool&) = delete;
   BlockPool& operator=(const BlockPool&) = delete;
 
-  // An empty block; waits while the budget is exhausted.
-  std::unique_ptr<RowBlock> Acquire() TF_LOCKS_EXCLUDED(mu_);
-  void Release(std::unique_ptr<RowBlock> block) TF_LOCKS_EXCLUDED(mu_);
+  // An empty block; waits while the budget is exhausted and kBacklogBlocks are full.
+  std::unique_ptr<RowBlock> Acquire();
+  // Counts a block as full: it waits for the writer, or is being written, until ReleaseFull.
+  void MarkFull();
+  void ReleaseFull(std::unique_ptr<RowBlock> block);
+  void Release(std::unique_ptr<RowBlock> block);
+  // Lets everybody have their blocks at once from now on, for a cut that failed.
+  void StopWaiting();
 
   size_t capacity() const { return capacity_; }
 
@@ -63,8 +65,8 @@ class BlockPool {
   const size_t capacity_;
   size_t block_bytes_ = 0;
 
-  Mutex mu_;
-  size_t allocated_ TF_GUARDED_BY(mu_) = 0;
+  size_t full_ TF_GUARDED_BY(budget_->mu_) = 0;
+  bool nobody_waits_ TF_GUARDED_BY(budget_->mu_) = false;
 };
 
 }  // namespace adaptcp

@@ -23,9 +23,10 @@ SegmentKind KindOf(Lane lane) {
 
 }  // namespace
 
-Cut::Cut(const CutOptions& options, uint32_t tag, BlockPool* pool, std::vector<Table*> tables,
-         DirtyLists dirty)
+Cut::Cut(const CutOptions& options, uint32_t first_interval, uint32_t tag, BlockPool* pool,
+         std::vector<Table*> tables, DirtyLists dirty)
     : options_(options),
+      first_interval_(first_interval),
       tag_(tag),
       pool_(pool),
       tables_(std::move(tables)),
@@ -42,7 +43,7 @@ Cut::~Cut() {
     writer_thread_.join();
   }
   MutexLock lock(&mu_);
-  for (QueuedBlock& queued : queue_) pool_->Release(std::move(queued.block));
+  for (QueuedBlock& queued : queue_) pool_->ReleaseFull(std::move(queued.block));
   for (auto& blocks : open_) {
     for (auto& block : blocks) pool_->Release(std::move(block));
   }
@@ -56,13 +57,18 @@ std::unique_ptr<RowBlock> Cut::TakeBlock(Lane lane, size_t room) {
       std::unique_ptr<RowBlock> block = std::move(open.back());
       open.pop_back();
       if (block->rows() + room <= pool_->capacity()) return block;
-      queue_.push_back({lane, std::move(block)});
-      work_.Signal();
+      Enqueue(lane, std::move(block));
     }
   }
   std::unique_ptr<RowBlock> block = pool_->Acquire();
   if (lane == Lane::kTombstone) block->columns.clear();
   return block;
+}
+
+void Cut::Enqueue(Lane lane, std::unique_ptr<RowBlock> block) {
+  pool_->MarkFull();
+  queue_.push_back({lane, std::move(block)});
+  work_.Signal();
 }
 
 void Cut::GiveBackBlock(Lane lane, std::unique_ptr<RowBlock> block) {
@@ -96,8 +102,11 @@ CutCounts Cut::counts() {
 }
 
 void Cut::Fail(const Status& why) {
-  MutexLock lock(&mu_);
-  status_.Update(why);
+  {
+    MutexLock lock(&mu_);
+    status_.Update(why);
+  }
+  pool_->StopWaiting();
 }
 
 Status Cut::status() {
@@ -128,11 +137,8 @@ void Cut::WriteLoop() {
       discard = !status_.ok();
     }
     const Status written = discard ? Status::OK() : WriteBlock(queued);
-    pool_->Release(std::move(queued.block));
-    if (!written.ok()) {
-      MutexLock lock(&mu_);
-      status_.Update(written);
-    }
+    pool_->ReleaseFull(std::move(queued.block));
+    if (!written.ok()) Fail(written);
   }
 }
 
@@ -164,7 +170,7 @@ Status Cut::FinishWriting(std::vector<WrittenSegment>* segments) {
       for (auto& block : open_[lane]) {
         // A block whose rows all turned out to be tombstones is empty.
         if (block->rows() > 0) {
-          queue_.push_back({static_cast<Lane>(lane), std::move(block)});
+          Enqueue(static_cast<Lane>(lane), std::move(block));
         } else {
           pool_->Release(std::move(block));
         }

@@ -27,7 +27,7 @@ enum class Lane : uint8_t { kBase = 0, kIncrement = 1, kDifferential = 2, kTombs
 constexpr size_t kLanes = 4;
 
 struct CutOptions {
-  uint32_t interval = 0;       // the interval that this cut closes
+  uint32_t interval = 0;       // the newest interval that this cut closes
   bool base = false;           // save every live row
   double hot_threshold = 1.0;  // rows with at least this update rate are hot; above 1: all cold
   double hysteresis = 0.0;     // relative width of the band in which a row keeps its class
@@ -55,15 +55,17 @@ class Cut {
  public:
   using DirtyLists = std::array<std::vector<int64_t>, RowTracker::kStripes>;
 
-  // `dirty` holds, per stripe, the keys updated in the closed interval. `tables` are those whose
+  // The cut closes the intervals from `first_interval` to options.interval; `dirty` holds, per
+  // stripe, the keys updated in them. `tables` are those whose
   // rows the cut holds; they and `pool` outlive the cut.
-  Cut(const CutOptions& options, uint32_t tag, BlockPool* pool, std::vector<Table*> tables,
-      DirtyLists dirty);
+  Cut(const CutOptions& options, uint32_t first_interval, uint32_t tag, BlockPool* pool,
+      std::vector<Table*> tables, DirtyLists dirty);
   ~Cut();
   Cut(const Cut&) = delete;
   Cut& operator=(const Cut&) = delete;
 
   const CutOptions& options() const { return options_; }
+  uint32_t first_interval() const { return first_interval_; }
   uint32_t tag() const { return tag_; }
   const std::vector<Table*>& tables() const { return tables_; }
   const std::vector<int64_t>& dirty(size_t stripe) const { return dirty_[stripe]; }
@@ -90,7 +92,7 @@ class Cut {
   // failure the files are deleted.
   Status FinishWriting(std::vector<WrittenSegment>* segments) TF_LOCKS_EXCLUDED(mu_);
 
-  // Makes the cut fail: nothing more is written.
+  // Makes the cut fail: nothing more is written, and nobody waits for memory any more.
   void Fail(const Status& why) TF_LOCKS_EXCLUDED(mu_);
   // The first error so far.
   Status status() TF_LOCKS_EXCLUDED(mu_);
@@ -101,12 +103,14 @@ class Cut {
     std::unique_ptr<RowBlock> block;
   };
 
+  void Enqueue(Lane lane, std::unique_ptr<RowBlock> block) TF_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void WriteLoop() TF_LOCKS_EXCLUDED(mu_);
   Status WriteBlock(const QueuedBlock& queued);
   Status WriterFor(Lane lane, SegmentWriter** writer);
 
   // Constant after construction.
   const CutOptions options_;
+  const uint32_t first_interval_;
   const uint32_t tag_;
   BlockPool* const pool_;
   const std::vector<Table*> tables_;

@@ -120,10 +120,13 @@ Status Restorer::ReadKeys(OpenSegment* segment) {
     ADAPTCP_RETURN_IF_ERROR(segment->reader->ReadKeys(b, &block));
     bytes_read_ += segment->reader->block(b).keys.length;
     std::vector<uint8_t> live;
-    ADAPTCP_RETURN_IF_ERROR(group_->RestoreRows(block, segment->kind, &live));
+    const Status status = group_->RestoreRows(block, segment->kind, &live);
+    if (!status.ok()) {
+      return Status(status.code(), Concat(segment->reader->path(), ": ", status.message()));
+    }
     const size_t current = std::count(live.begin(), live.end(), 1);
     rows_ += current;
-    stale_rows_ += block.rows() - current;
+    if (!segment->reader->block(b).tombstones) stale_rows_ += block.rows() - current;
     if (current > 0) segment->live[b].assign(live.begin(), live.end());
     return Status::OK();
   });

@@ -70,7 +70,7 @@ bool RowSaver::Needs(const RowEntry& row) const {
   const uint32_t interval = cut_->options().interval;
   if (row.saved == cut_->tag() || row.last_updated > interval) return false;
   if (cut_->options().base) return !row.removed;
-  return row.standing || row.last_updated == interval;
+  return row.standing || row.last_updated >= cut_->first_interval();
 }
 
 bool RowSaver::IsHot(const RowEntry& row) const {
@@ -94,13 +94,13 @@ void RowSaver::Add(RowEntry* row) {
 }
 
 Status RowSaver::Save(Stripe* stripe) {
+  Status status;
   for (size_t lane = 0; lane < kLanes; ++lane) {
-    if (added_[lane].empty()) continue;
-    const Status status = SaveLane(lane, stripe);
+    if (status.ok() && !added_[lane].empty()) status = SaveLane(lane, stripe);
+    // Even after an error: the entries move once the stripe is unlocked.
     added_[lane].clear();
-    ADAPTCP_RETURN_IF_ERROR(status);
   }
-  return Status::OK();
+  return status;
 }
 
 Status RowSaver::SaveLane(size_t lane, Stripe* stripe) {

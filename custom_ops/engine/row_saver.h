@@ -46,6 +46,9 @@ class RowSaver {
   // Reads the added rows from all tables. On an error the cut must fail.
   Status Save(Stripe* stripe) TF_EXCLUSIVE_LOCKS_REQUIRED(stripe->mu);
 
+  // Hands tombstones to the cut, which Reserve and the destructor do too. May wait like Reserve.
+  void FlushTombstones();
+
   void AddStall(uint64_t nanos) { counts_.stall_nanos += nanos; }
 
  private:
@@ -57,7 +60,6 @@ class RowSaver {
       TF_EXCLUSIVE_LOCKS_REQUIRED(stripe->mu);
   void AddTombstone(RowEntry* row, Stripe* stripe) TF_EXCLUSIVE_LOCKS_REQUIRED(stripe->mu);
   void AppendKey(const RowEntry& row, uint8_t flags, RowBlock* block);
-  void FlushTombstones();
 
   // Constant after construction.
   Cut* const cut_;

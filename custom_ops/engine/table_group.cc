@@ -86,16 +86,22 @@ Status TableGroup::SaveAndMark(const KeyBatch& batch) {
 
 Status TableGroup::MarkKeys(const int64_t* keys, size_t n) {
   std::unique_ptr<RowSaver> saver;
-  if (MustSave()) {
+  // A cut that failed needs no rows.
+  if (must_save_ && cut_->status().ok()) {
     saver = std::make_unique<RowSaver>(cut_.get(), &tracker_.rates(), interner_or_null(),
                                        SaveReason::kUpdate);
   }
-  return tracker_.VisitByStripe(
+  const Status status = tracker_.VisitByStripe(
       // The caller holds the gate, which the analysis cannot see from inside a lambda.
       keys, n,
       [&](Stripe* stripe, const HashedKey* run, size_t count) TF_NO_THREAD_SAFETY_ANALYSIS {
         return MarkRun(stripe, run, count, saver.get());
       });
+  if (saver != nullptr) {
+    StallTimer timer(saver.get());
+    saver->FlushTombstones();
+  }
+  return status;
 }
 
 Status TableGroup::MarkRun(Stripe* stripe, const HashedKey* keys, size_t n, RowSaver* saver) {
@@ -151,24 +157,33 @@ void TableGroup::MarkOne(Stripe* stripe, const HashedKey& key) {
 }
 
 void TableGroup::BeforeReplace() {
-  {
-    MutexLock lock(&idle_mu_);
-    while (!idle_) idle_changed_.Wait(&idle_mu_);
+  for (;;) {
+    {
+      MutexLock lock(&state_mu_);
+      while (cut_state_ == CutState::kSaving || cut_state_ == CutState::kDraining ||
+             cut_state_ == CutState::kEnding) {
+        state_changed_.Wait(&state_mu_);
+      }
+    }
+    ExclusiveLock gate(&gate_);
+    // Unless another cut began in between.
+    if (must_save_) continue;
+    replacing_ = true;
+    return;
   }
-  ExclusiveLock gate(&gate_);
-  replacing_ = true;
 }
 
 Status TableGroup::AfterReplace(const int64_t* keys, size_t n) {
   {
     ExclusiveLock gate(&gate_);
-    if (cut_state_ == CutState::kSaving || cut_state_ == CutState::kDraining) {
+    if (must_save_) {
       return FailedPrecondition("the tables of group '", options_.name,
                                 "' were replaced while a checkpoint still needed their rows");
     }
     replacing_ = false;
     ForgetRowsLocked();
     base_required_ = true;
+    replaced_in_ = interval_;
   }
   return Adopt(keys, n);
 }
@@ -178,14 +193,25 @@ Status TableGroup::Adopt(const int64_t* keys, size_t n) {
   return MarkKeys(keys, n);
 }
 
+Status TableGroup::CheckNoCut() {
+  MutexLock lock(&state_mu_);
+  if (active_cut_ == nullptr) return Status::OK();
+  return FailedPrecondition("table group '", options_.name, "' is still saving the checkpoint of ",
+                            "interval ", active_cut_->options().interval,
+                            "; end it before the next");
+}
+
 Status TableGroup::CheckCanBegin(const CutOptions& options) {
-  if (cut_ != nullptr) {
-    return FailedPrecondition("table group '", options_.name, "' is still saving the checkpoint of ",
-                              "interval ", cut_->options().interval, "; end it before the next");
+  ADAPTCP_RETURN_IF_ERROR(CheckNoCut());
+  if (options.interval < interval_ || options.interval >= kMaxInterval) {
+    return InvalidArgument("table group '", options_.name, "': expected a checkpoint of interval ",
+                           interval_, " to ", kMaxInterval - 1, ", received ", options.interval,
+                           "; at the end, start a new directory from an exported model");
   }
-  if (options.interval != interval_) {
-    return InvalidArgument("table group '", options_.name, "' is in interval ", interval_,
-                           "; received a checkpoint of interval ", options.interval);
+  // Written so that NaN is refused too.
+  if (!(options.hot_threshold >= 0) || !(options.hysteresis >= 0)) {
+    return InvalidArgument("expected a hot threshold and a hysteresis of at least 0, received ",
+                           options.hot_threshold, " and ", options.hysteresis);
   }
   if (replacing_) {
     return FailedPrecondition("the tables of group '", options_.name,
@@ -198,11 +224,6 @@ Status TableGroup::CheckCanBegin(const CutOptions& options) {
   }
   if (tables_.empty()) {
     return FailedPrecondition("table group '", options_.name, "' has no table");
-  }
-  if (interval_ >= kMaxInterval) {
-    return Status(StatusCode::kResourceExhausted,
-                  Concat("table group '", options_.name, "' has used all ", kMaxInterval,
-                         " interval numbers; start a new directory from an exported model"));
   }
   return Status::OK();
 }
@@ -221,18 +242,20 @@ void TableGroup::BeginLocked(const CutOptions& options) {
     row_bytes.push_back(table->spec().row_bytes);
   }
   pool_ = std::make_unique<BlockPool>(budget_, row_bytes, BlockCapacity(row_bytes));
-  cut_ = std::make_unique<Cut>(options, next_tag_, pool_.get(), std::move(tables),
+  cut_ = std::make_unique<Cut>(options, interval_, next_tag_, pool_.get(), std::move(tables),
                                std::move(dirty));
-  cut_state_ = CutState::kSaving;
-  ++interval_;
+  must_save_ = true;
+  interval_ = options.interval + 1;
   ++next_tag_;
-  SetIdle(false);
+  SetState(CutState::kSaving, cut_.get());
 }
 
 Status TableGroup::Begin(std::vector<TableGroup*> groups, const CutOptions& options) {
   // One order for all callers, so that two of them cannot wait for each other.
   std::sort(groups.begin(), groups.end());
   groups.erase(std::unique(groups.begin(), groups.end()), groups.end());
+  // Before the gates: an update that holds one may be waiting for the very drain of that cut.
+  for (TableGroup* group : groups) ADAPTCP_RETURN_IF_ERROR(group->CheckNoCut());
   for (TableGroup* group : groups) group->gate_.Lock();
   Status status;
   for (TableGroup* group : groups) status.Update(group->CheckCanBegin(options));
@@ -245,21 +268,16 @@ Status TableGroup::Begin(std::vector<TableGroup*> groups, const CutOptions& opti
 
 Status TableGroup::Drain(FileSystem* file_system, const std::string& directory,
                          const std::string& file_prefix, DrainResult* result) {
-  Cut* cut;
-  SegmentHeader header;
-  {
-    ExclusiveLock gate(&gate_);
-    if (cut_state_ != CutState::kSaving) {
-      return FailedPrecondition("table group '", options_.name, "' has no checkpoint to drain");
-    }
-    cut_state_ = CutState::kDraining;
-    cut = cut_.get();
-    header.group = options_.name;
-    header.shard = options_.shard;
-    header.num_shards = options_.num_shards;
-    header.key_type = options_.key_type;
-    for (Table* table : cut->tables()) header.tables.push_back(table->spec());
+  Cut* const cut = EnterState({CutState::kSaving}, CutState::kDraining);
+  if (cut == nullptr) {
+    return FailedPrecondition("table group '", options_.name, "' has no checkpoint to drain");
   }
+  SegmentHeader header;
+  header.group = options_.name;
+  header.shard = options_.shard;
+  header.num_shards = options_.num_shards;
+  header.key_type = options_.key_type;
+  for (Table* table : cut->tables()) header.tables.push_back(table->spec());
   cut->StartWriting(file_system, directory, file_prefix, header);
   Status status;
   {
@@ -273,13 +291,12 @@ Status TableGroup::Drain(FileSystem* file_system, const std::string& directory,
   {
     // Waits for updates that may still append to the cut.
     ExclusiveLock gate(&gate_);
-    cut_state_ = CutState::kFinishing;
+    must_save_ = false;
   }
-  SetIdle(true);
+  SetState(CutState::kFinishing, cut);
   const Status finished = cut->FinishWriting(&result->segments);
   result->counts = cut->counts();
-  ExclusiveLock gate(&gate_);
-  cut_state_ = finished.ok() ? CutState::kSaved : CutState::kFailed;
+  SetState(finished.ok() ? CutState::kSaved : CutState::kFailed, cut);
   return finished;
 }
 
@@ -353,39 +370,40 @@ Status TableGroup::DrainAll(Stripe* stripe, RowSaver* saver) {
 }
 
 Status TableGroup::EndCut(bool committed) {
-  Cut* cut;
-  {
-    ExclusiveLock gate(&gate_);
-    if (cut_ == nullptr || cut_state_ == CutState::kDraining ||
-        cut_state_ == CutState::kFinishing ||
-        (committed && cut_state_ != CutState::kSaved)) {
-      return FailedPrecondition("table group '", options_.name,
-                                "' has no checkpoint that could be ended as ",
-                                committed ? "committed" : "failed");
-    }
-    cut = cut_.get();
-    if (!committed) cut_state_ = CutState::kFailed;
+  Cut* const cut =
+      committed ? EnterState({CutState::kSaved}, CutState::kEnding)
+                : EnterState({CutState::kSaving, CutState::kSaved, CutState::kFailed},
+                             CutState::kEnding);
+  if (cut == nullptr) {
+    return FailedPrecondition("table group '", options_.name,
+                              "' has no checkpoint that could be ended as ",
+                              committed ? "committed" : "failed");
   }
-  SetIdle(true);
   if (!committed) {
+    cut->Fail(Status(StatusCode::kCancelled, "the cut was given up"));
+    {
+      ExclusiveLock gate(&gate_);
+      must_save_ = false;
+    }
     SharedLock gate(&gate_);
     for (size_t s = 0; s < RowTracker::kStripes; ++s) MarkAgain(cut->dirty(s));
     MarkAgain(cut->TakeCooled());
   }
   ExclusiveLock gate(&gate_);
+  const CutOptions& options = cut->options();
   if (committed) {
-    committed_interval_ = cut->options().interval;
-    if (cut->options().base) base_required_ = false;
-  } else if (cut->options().base) {
+    committed_interval_ = options.interval;
+    if (options.base && replaced_in_ <= options.interval) base_required_ = false;
+  } else if (options.base) {
     base_required_ = true;
   }
   if (next_tag_ > kMaxSavedTag) {
     ForgetSavedTags();
     next_tag_ = 1;
   }
+  SetState(CutState::kNone, nullptr);
   cut_.reset();
   pool_.reset();
-  cut_state_ = CutState::kNone;
   return Status::OK();
 }
 
@@ -409,10 +427,19 @@ void TableGroup::ForgetSavedTags() {
   }
 }
 
-void TableGroup::SetIdle(bool idle) {
-  MutexLock lock(&idle_mu_);
-  idle_ = idle;
-  idle_changed_.SignalAll();
+Cut* TableGroup::EnterState(std::initializer_list<CutState> from, CutState to) {
+  MutexLock lock(&state_mu_);
+  if (std::find(from.begin(), from.end(), cut_state_) == from.end()) return nullptr;
+  cut_state_ = to;
+  state_changed_.SignalAll();
+  return active_cut_;
+}
+
+void TableGroup::SetState(CutState state, Cut* cut) {
+  MutexLock lock(&state_mu_);
+  cut_state_ = state;
+  active_cut_ = cut;
+  state_changed_.SignalAll();
 }
 
 GroupStats TableGroup::Stats() {
@@ -447,6 +474,7 @@ Status TableGroup::StartRestore(uint32_t interval) {
   interval_ = interval + 1;
   committed_interval_ = interval;
   base_required_ = false;
+  replaced_in_ = 0;
   replacing_ = false;
   restored_rows_ = 0;
   return Status::OK();

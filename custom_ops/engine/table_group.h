@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <initializer_list>
 #include <memory>
 #include <string>
 #include <vector>
@@ -89,8 +90,10 @@ class TableGroup {
   Status Adopt(const int64_t* keys, size_t n) TF_LOCKS_EXCLUDED(gate_);
 
   // Closes the current interval in all groups at one instant. Costs a lock and a swap a stripe. On
-  // an error no group has begun. FailedPrecondition: a cut is active, options.interval is not the
-  // current interval, or a base is required and not asked for.
+  // an error no group has begun. FailedPrecondition: a cut is active (told at once, whatever its
+  // updates wait for), or a base is required and not asked for. InvalidArgument: options.interval is
+  // before a group's current interval (a group that is behind, since it was made later, skips
+  // ahead), or hot_threshold or hysteresis is negative or not a number.
   static Status Begin(std::vector<TableGroup*> groups, const CutOptions& options)
       TF_NO_THREAD_SAFETY_ANALYSIS;
 
@@ -122,8 +125,8 @@ class TableGroup {
 
  private:
   // kSaving: updates save, the drain has not started. kFinishing: every row is saved, the segments
-  // are not durable yet. kSaved: they are.
-  enum class CutState { kNone, kSaving, kDraining, kFinishing, kSaved, kFailed };
+  // are not durable yet. kSaved: they are. kEnding: EndCut is at work.
+  enum class CutState { kNone, kSaving, kDraining, kFinishing, kSaved, kFailed, kEnding };
 
   Status SaveAndMark(const KeyBatch& batch) TF_SHARED_LOCKS_REQUIRED(gate_);
   Status MarkKeys(const int64_t* keys, size_t n) TF_SHARED_LOCKS_REQUIRED(gate_);
@@ -136,13 +139,12 @@ class TableGroup {
   Status DrainStripe(Cut* cut, size_t stripe, RowSaver* saver);
   Status DrainKeys(Stripe* stripe, const std::vector<int64_t>& keys, RowSaver* saver);
   Status DrainAll(Stripe* stripe, RowSaver* saver);
-  // True when updates of the active cut's rows must save them.
-  bool MustSave() const TF_SHARED_LOCKS_REQUIRED(gate_) {
-    return cut_state_ == CutState::kSaving || cut_state_ == CutState::kDraining;
-  }
+  // Moves on from one of the states `from` and returns the active cut; nullptr when in no such state.
+  Cut* EnterState(std::initializer_list<CutState> from, CutState to) TF_LOCKS_EXCLUDED(state_mu_);
   void MarkAgain(const std::vector<int64_t>& keys) TF_SHARED_LOCKS_REQUIRED(gate_);
   void ForgetSavedTags();
-  void SetIdle(bool idle) TF_LOCKS_EXCLUDED(idle_mu_);
+  Status CheckNoCut() TF_LOCKS_EXCLUDED(state_mu_);
+  void SetState(CutState state, Cut* cut) TF_LOCKS_EXCLUDED(state_mu_);
   void ForgetRowsLocked() TF_EXCLUSIVE_LOCKS_REQUIRED(gate_);
   KeyInterner* interner_or_null() {
     return options_.key_type == KeyType::kString ? &interner_ : nullptr;
@@ -166,15 +168,20 @@ class TableGroup {
   uint32_t committed_interval_ TF_GUARDED_BY(gate_) = 0;
   uint32_t next_tag_ TF_GUARDED_BY(gate_) = 1;
   bool base_required_ TF_GUARDED_BY(gate_) = false;
+  // The interval of the latest replacement: a base that was cut before does not describe it.
+  uint32_t replaced_in_ TF_GUARDED_BY(gate_) = 0;
   bool replacing_ TF_GUARDED_BY(gate_) = false;
-  CutState cut_state_ TF_GUARDED_BY(gate_) = CutState::kNone;
+  // Whether updates of the active cut's rows must save them.
+  bool must_save_ TF_GUARDED_BY(gate_) = false;
   std::unique_ptr<BlockPool> pool_ TF_GUARDED_BY(gate_);
   std::unique_ptr<Cut> cut_ TF_GUARDED_BY(gate_);
 
-  // Whether no update has to save rows, for those who wait for that without the gate.
-  Mutex idle_mu_;
-  CondVar idle_changed_;
-  bool idle_ TF_GUARDED_BY(idle_mu_) = true;
+  // The life of the cut, apart from the gate: an update may hold the gate while it waits for memory,
+  // which it gets when the drain starts or the cut is given up. Taken last.
+  Mutex state_mu_;
+  CondVar state_changed_;
+  CutState cut_state_ TF_GUARDED_BY(state_mu_) = CutState::kNone;
+  Cut* active_cut_ TF_GUARDED_BY(state_mu_) = nullptr;
 };
 
 }  // namespace adaptcp

@@ -3,7 +3,6 @@
 
 #include "custom_ops/format/segment_header.h"
 
-#include <limits>
 #include <sstream>
 #include <tuple>
 

@@ -51,7 +51,8 @@ Takes a cut of all groups at one instant. Copies nothing; every row keeps its va
 until AdaptcpDrain or an update has saved it. On an error no group has begun.
 
 groups: [] resources of AdaptcpTableGroup.
-interval: [] the interval that the cut closes; must be the current one of every group.
+interval: [] the interval that the cut closes; at least the current one of every group. A group made
+  later than the others skips ahead.
 base: [] whether the checkpoint holds every live row, or only what was updated.
 hot_threshold: [] rows with at least this many updates per interval go into the differential; above 1
   none does.

@@ -1,0 +1,50 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Makes lazily created variables exist before a restore fills them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import tensorflow as tf
+
+
+def is_built(model: Any) -> bool:
+    """Whether the model has made its variables; other trackables always have."""
+    return not isinstance(model, tf.keras.Model) or model.built
+
+
+def build_optimizer(model: Any, optimizer: Any) -> None:
+    """Makes the optimizer's slots for the trainable variables of a built model."""
+    optimizer = optimizer if optimizer is not None else getattr(model, "optimizer", None)
+    trainable = getattr(model, "trainable_variables", None)
+    if optimizer is None or not trainable:
+        return
+    if hasattr(optimizer, "_create_all_weights"):
+        optimizer._create_all_weights(trainable)
+    elif isinstance(optimizer, tf.keras.optimizers.Optimizer):
+        optimizer.build(trainable)
+
+
+def defer_until_built(model: tf.keras.Model, action: Callable[[], Any]) -> Any:
+    """Runs `action` when the model's first call has made its variables, before its result counts.
+
+    The first call computes twice: once to make the variables, whose result is dropped, and again
+    after `action`.
+
+    Returns:
+        The hook, for those who want to keep it alive or look at it.
+    """
+    original = model.call
+
+    def first_call(*args: Any, **kwargs: Any) -> Any:
+        original(*args, **kwargs)
+        model.call = original
+        model.built = True
+        # Runs now, even when a tf.function that calls the model is being traced.
+        with tf.init_scope():
+            action()
+        return original(*args, **kwargs)
+
+    model.call = first_call
+    return first_call

@@ -1,0 +1,357 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The lifecycle of checkpoints for custom loops; the Keras callback is built on it."""
+
+from __future__ import annotations
+
+import concurrent.futures
+import logging
+import time
+import weakref
+from collections.abc import Iterable
+from typing import Any
+
+import tensorflow as tf
+
+from adaptcp_tf import errors
+from adaptcp_tf._src.checkpoint.building import build_optimizer, defer_until_built, is_built
+from adaptcp_tf._src.checkpoint.dense import dense_variables, take_snapshot
+from adaptcp_tf._src.checkpoint.options import CheckpointOptions
+from adaptcp_tf._src.checkpoint.restoring import RestoreReport, restore_checkpoint
+from adaptcp_tf._src.checkpoint.saving import Cut, Saver, SaveReport
+from adaptcp_tf._src.manifest import CheckpointStore, Manifest, Position
+from adaptcp_tf._src.policy import make_policy
+from adaptcp_tf._src.storage.lock import DirectoryLock
+from adaptcp_tf._src.tables import TableGroup, begin_cut, discover_groups, unwatch, watch
+from adaptcp_tf._src.tables.tfra import untracked_rows
+
+logger = logging.getLogger("adaptcp_tf")
+
+
+class CheckpointManager:
+    """Saves and restores a model with TFRA tables while it trains.
+
+    Make it before the training step is built or called for the first time: what was traced before
+    updates the tables without telling the manager. `save`, `restore` and `close` are called from
+    the thread that trains, between steps.
+
+    Example:
+        >>> mgr = acp.CheckpointManager("/data/run1", model=model, optimizer=optimizer)
+        >>> if mgr.latest_step() is not None:
+        ...     mgr.restore()
+        >>> for step, batch in enumerate(batches, start=1):
+        ...     train_step(batch)
+        ...     if step % 100 == 0:
+        ...         mgr.save(step)
+        >>> mgr.wait()
+        >>> mgr.close()
+
+    Args:
+        directory: where checkpoints are kept, a path or a URI that TensorFlow can write.
+        model: Keras model or other trackable whose TFRA and dense variables are saved.
+        optimizer: its optimizer, when the model does not hold it.
+        variables: TFRA variables that the model does not hold.
+        options: how to save, keep and restore.
+
+    Raises:
+        DirectoryLockedError: another trainer uses the directory.
+        InvalidOptionError: there is nothing to save, or an argument is not of the right kind.
+        StorageError: the directory cannot be used.
+    """
+
+    def __init__(
+        self,
+        directory: str,
+        *,
+        model: Any = None,
+        optimizer: Any = None,
+        variables: Iterable[Any] = (),
+        options: CheckpointOptions | None = None,
+    ):
+        self._model = model
+        self._optimizer = optimizer
+        self._variables = list(variables)
+        if model is None and optimizer is None and not self._variables:
+            raise errors.InvalidOptionError(
+                "There is nothing to save. Received: no model, optimizer or variables. Expected: "
+                "at least one of them."
+            )
+        self._options = options or CheckpointOptions()
+        self._store = CheckpointStore(directory)
+        self._lock = DirectoryLock(directory).acquire(steal=self._options.steal_lock)
+        self._policy = make_policy(
+            self._options.strategy,
+            hot_threshold=self._options.hot_threshold,
+            hysteresis=self._options.hysteresis,
+            base_every=self._options.base_every,
+        )
+        self._saver = Saver(
+            self._store,
+            self._lock,
+            self._policy,
+            self._options.max_to_keep,
+            self._options.keep_period,
+        )
+        self._executor = concurrent.futures.ThreadPoolExecutor(1, "adaptcp-save")
+        self._saving: concurrent.futures.Future | None = None
+        self._failure: errors.CheckpointFailedError | None = None
+        self._groups: list[TableGroup] = []
+        self._deferred: Any = None
+        self._skipped = 0
+        self._reports: list[SaveReport] = []
+        watch()
+        # Also gives up lock and watch when the manager is dropped without close().
+        self._finalizer = weakref.finalize(self, _give_back, self._lock, self._executor)
+        try:
+            self._refresh_groups()
+        except errors.AdaptCPError:
+            self.close()
+            raise
+
+    @property
+    def directory(self) -> str:
+        """Where the checkpoints are."""
+        return self._store.directory
+
+    @property
+    def reports(self) -> list[SaveReport]:
+        """What became of each checkpoint that this manager committed, oldest first."""
+        return list(self._reports)
+
+    @property
+    def skipped(self) -> int:
+        """How many saves were skipped because the previous one was still going on."""
+        return self._skipped
+
+    def latest_step(self) -> int | None:
+        """Returns the newest step that was saved, None when there is none."""
+        return self._store.latest_step()
+
+    def all_steps(self) -> list[int]:
+        """Returns the steps that can be restored, in ascending order."""
+        return self._store.all_steps()
+
+    def save(
+        self,
+        step: int,
+        *,
+        position: Position | None = None,
+        counters: dict[str, Any] | None = None,
+    ) -> bool:
+        """Takes a cut and returns; the checkpoint is written while training goes on.
+
+        Args:
+            step: what to save it under; not saved before.
+            position: where in the input the cut is, for a resume.
+            counters: JSON values to keep in the manifest.
+
+        Returns:
+            False when the save was skipped because the previous one is still going on and
+            `when_busy` is "skip"; its rows will be in the next one.
+
+        Raises:
+            CheckpointFailedError: an earlier checkpoint failed in the background; told once. This
+                one was not begun, call again.
+            CheckpointExistsError: the step exists.
+            InvalidOptionError: the step is not a number from 0.
+            IncompatibleModelError: tables were updated behind the manager's back.
+        """
+        start = time.perf_counter()
+        self._raise_failure()
+        self._check_open()
+        self._check_step(step)
+        if self._is_saving():
+            if self._options.when_busy == "skip":
+                self._skipped += 1
+                logger.debug("step %d skipped: the previous checkpoint is still being saved", step)
+                return False
+            concurrent.futures.wait([self._saving])
+            self._raise_failure()
+        self._refresh_groups()
+        cut = self._begin(step, position, counters or {})
+        cut.stall_secs = time.perf_counter() - start
+        self._saving = self._executor.submit(self._save_in_background, cut)
+        return True
+
+    def wait(self, timeout_secs: float | None = None) -> None:
+        """Returns when everything saved so far is durable.
+
+        Args:
+            timeout_secs: how long to wait at most; None waits as long as it takes.
+
+        Raises:
+            CheckpointFailedError: a checkpoint failed in the background; told once.
+            TimeoutError: it takes longer.
+        """
+        if self._saving is not None:
+            done, _ = concurrent.futures.wait([self._saving], timeout=timeout_secs)
+            if not done:
+                raise TimeoutError(
+                    f"The checkpoint is not durable after {timeout_secs} s; it goes on in the "
+                    f"background. Directory: {self.directory!r}."
+                )
+        self._raise_failure()
+
+    def take_failure(self) -> errors.CheckpointFailedError | None:
+        """Returns what failed in the background since the last call, if anything did."""
+        failure, self._failure = self._failure, None
+        return failure
+
+    def restore(self, step: int | None = None) -> RestoreReport | None:
+        """Replaces rows, slots, dense variables and trackers by those of a checkpoint.
+
+        A model that is not built yet is restored the moment its first call has built it, before
+        that call computes anything.
+
+        Args:
+            step: which checkpoint; None takes the newest.
+
+        Returns:
+            What was done; None when it waits for the model to be built.
+
+        Raises:
+            CheckpointNotFoundError: there is no such checkpoint.
+            CorruptCheckpointError: a file of it is missing or damaged.
+            IncompatibleModelError: the model is not the one that was saved.
+            StorageError: a file could not be read.
+        """
+        self._check_open()
+        if self._saving is not None:
+            concurrent.futures.wait([self._saving])
+        manifest = self._read_manifest(step)
+        if self._model is not None and not is_built(self._model):
+            self._store.validate(manifest)
+            self._deferred = defer_until_built(self._model, lambda: self._restore(manifest))
+            return None
+        return self._restore(manifest)
+
+    def close(self) -> None:
+        """Waits for the save in flight, gives back the directory and lets go of the variables."""
+        if not self._finalizer.alive:
+            return
+        if self._saving is not None:
+            concurrent.futures.wait([self._saving])
+        for group in self._groups:
+            group.manager = None
+        self._groups = []
+        self._finalizer()
+        if self._failure is not None:
+            logger.error("%s", self._failure)
+
+    def _read_manifest(self, step: int | None) -> Manifest:
+        if step is None:
+            step = self.latest_step()
+        if step is None or step not in self.all_steps():
+            raise errors.CheckpointNotFoundError(
+                f"There is no checkpoint{'' if step is None else f' of step {step}'} in "
+                f"{self.directory!r}. Received: steps {self.all_steps()}."
+            )
+        return self._store.read(step)
+
+    def _restore(self, manifest: Manifest) -> RestoreReport:
+        build_optimizer(self._model, self._optimizer)
+        self._refresh_groups()
+        report = restore_checkpoint(
+            self._store,
+            manifest,
+            self._groups,
+            dense_variables(self._model, self._optimizer),
+            num_threads=self._options.restore_threads,
+            progress=self._options.progress,
+        )
+        self._saver.previous = manifest
+        self._policy.load_state(manifest.policy)
+        return report
+
+    def _refresh_groups(self) -> None:
+        groups = discover_groups(self._model, self._optimizer, self._variables)
+        for group in groups:
+            if group.manager not in (None, self):
+                raise errors.InvalidOptionError(
+                    f"TFRA variable {group.name!r} is already checkpointed to "
+                    f"{group.manager.directory!r}. Close that manager first."
+                )
+            group.manager = self
+        self._groups = groups
+
+    def _begin(self, step: int, position: Position | None, counters: dict[str, Any]) -> Cut:
+        stats = [shard.stats() for group in self._groups for shard in group.shards]
+        self._check_all_tracked()
+        base = self._saver.previous is None or any(s["base_required"] for s in stats)
+        decision = self._policy.decide()
+        base = base or decision.base
+        interval = max((s["interval"] for s in stats), default=self._next_interval())
+        dense = take_snapshot(dense_variables(self._model, self._optimizer))
+        begin_cut(
+            self._groups,
+            interval=interval,
+            base=base,
+            hot_threshold=decision.hot_threshold,
+            hysteresis=decision.hysteresis,
+        )
+        return Cut(
+            step=step,
+            interval=interval,
+            base=base,
+            groups=list(self._groups),
+            dense=dense,
+            position=position,
+            counters=counters,
+            rows_live=sum(s["rows"] for s in stats),
+            wall_time=time.time(),
+            stall_secs=0.0,
+        )
+
+    def _next_interval(self) -> int:
+        return 1 if self._saver.previous is None else self._saver.previous.interval + 1
+
+    def _check_all_tracked(self) -> None:
+        for group in self._groups:
+            missing = untracked_rows(group)
+            if missing > 0:
+                raise errors.IncompatibleModelError(
+                    f"{missing} rows of TFRA variable {group.name!r} were inserted without the "
+                    "manager knowing. Make the manager before the training step is traced or "
+                    "called for the first time."
+                )
+
+    def _save_in_background(self, cut: Cut) -> None:
+        try:
+            self._reports.append(self._saver.save(cut))
+            self._saver.collect_garbage()
+        except errors.CheckpointFailedError as error:
+            self._failure = error
+        except errors.AdaptCPError as error:
+            self._failure = errors.CheckpointFailedError(
+                f"Step {cut.step} is saved, but old checkpoints could not be deleted: {error}"
+            )
+
+    def _is_saving(self) -> bool:
+        return self._saving is not None and not self._saving.done()
+
+    def _raise_failure(self) -> None:
+        failure = self.take_failure()
+        if failure is not None:
+            raise failure
+
+    def _check_open(self) -> None:
+        if not self._finalizer.alive:
+            raise errors.InvalidOptionError(
+                f"The manager of {self.directory!r} is closed. Make a new one."
+            )
+
+    def _check_step(self, step: int) -> None:
+        if isinstance(step, bool) or not isinstance(step, int) or step < 0:
+            raise errors.InvalidOptionError(
+                f"Invalid value for step. Received: {step!r}. Expected: an integer from 0."
+            )
+        if step in self.all_steps():
+            raise errors.CheckpointExistsError(
+                f"A checkpoint of step {step} exists already in {self.directory!r}. Save under "
+                "another step, or delete that checkpoint first."
+            )
+
+
+def _give_back(lock: DirectoryLock, executor: concurrent.futures.Executor) -> None:
+    executor.shutdown(wait=True)
+    unwatch()
+    lock.release()

@@ -1,0 +1,75 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How checkpoints are taken, kept and restored."""
+
+from __future__ import annotations
+
+import dataclasses
+import sys
+from typing import Any, Union
+
+from adaptcp_tf import errors
+from adaptcp_tf._src.policy import STRATEGIES, Policy
+
+# Python 3.9 has no keyword-only dataclasses; there the same calls work without the check.
+_KEYWORD_ONLY = {"kw_only": True} if sys.version_info >= (3, 10) else {}
+
+
+@dataclasses.dataclass(frozen=True, **_KEYWORD_ONLY)
+class CheckpointOptions:
+    """Options of a CheckpointManager; the Keras callback takes the same as arguments.
+
+    Example:
+        >>> options = acp.CheckpointOptions(strategy="incremental", max_to_keep=5)
+
+    Attributes:
+        strategy: "adaptive", "full", "incremental", "differential", or a policy object.
+        hot_threshold: with "adaptive", the updates per interval (0 to 1) from which a row is hot.
+            0.67 is the optimum of the cost model when a row copy costs as much to read at restore,
+            times restores per base, as to write.
+        hysteresis: relative width of the band around the threshold in which a row keeps its class.
+        base_every: take a base every so many checkpoints; None leaves it to the strategy (full:
+            always; differential: when it pays; the others: only when it must be).
+        max_to_keep: how many of the newest checkpoints stay restorable; None keeps all.
+        keep_period: besides, keep checkpoints whose step is a multiple of this.
+        when_busy: what `save` does while the previous checkpoint is still being saved: "skip" it,
+            its rows will be in the next one, or "wait".
+        restore_threads: threads that read and insert during a restore.
+        steal_lock: take the directory from another trainer that seems to be alive.
+        progress: show a progress bar during restore; None shows it on terminals.
+    """
+
+    strategy: Union[str, Policy] = "adaptive"
+    hot_threshold: float = 0.67
+    hysteresis: float = 0.1
+    base_every: int | None = None
+    max_to_keep: int | None = 3
+    keep_period: int | None = None
+    when_busy: str = "skip"
+    restore_threads: int = 2
+    steal_lock: bool = False
+    progress: bool | None = None
+
+    def __post_init__(self) -> None:
+        self._check(
+            "strategy",
+            not isinstance(self.strategy, str) or self.strategy in STRATEGIES,
+            f"one of {', '.join(STRATEGIES)}, or a policy object",
+        )
+        self._check("hot_threshold", 0 <= self.hot_threshold <= 1, "a rate from 0 to 1")
+        self._check("hysteresis", 0 <= self.hysteresis < 1, "a fraction from 0 to below 1")
+        for name in ("base_every", "max_to_keep", "keep_period"):
+            value = getattr(self, name)
+            self._check(name, value is None or _is_positive(value), "a positive integer or None")
+        self._check("restore_threads", _is_positive(self.restore_threads), "a positive integer")
+        self._check("when_busy", self.when_busy in ("skip", "wait"), "'skip' or 'wait'")
+
+    def _check(self, name: str, valid: bool, expected: str) -> None:
+        if not valid:
+            raise errors.InvalidOptionError(
+                f"Invalid value for {name}. Received: {getattr(self, name)!r}. "
+                f"Expected: {expected}."
+            )
+
+
+def _is_positive(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value > 0

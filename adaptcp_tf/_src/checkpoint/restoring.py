@@ -1,0 +1,224 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Loads one checkpoint into tables and dense variables."""
+
+from __future__ import annotations
+
+import concurrent.futures
+import dataclasses
+import logging
+import sys
+import time
+from collections.abc import Callable, Sequence
+
+import tensorflow as tf
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+from adaptcp_tf import errors
+from adaptcp_tf._src.checkpoint.dense import check_variables, restore_variables
+from adaptcp_tf._src.manifest import CheckpointStore, Manifest, Position, restore_order
+from adaptcp_tf._src.tables import TableGroup
+from adaptcp_tf._src.tables.tfra import clear_tables
+
+logger = logging.getLogger("adaptcp_tf")
+
+_PROGRESS_SECS = 0.1
+
+
+@dataclasses.dataclass(frozen=True)
+class RestoreReport:
+    """What a restore did.
+
+    Attributes:
+        step: the step that was restored.
+        position: where in the input to go on, or None when it is not known.
+        rows: rows loaded.
+        stale_rows: copies of rows that newer segments made obsolete.
+        bytes: bytes read from segments.
+        seconds: how long it took.
+        tables_without_rows: "group/table" names that the checkpoint knows nothing of; their rows
+            start with the initial value.
+    """
+
+    step: int
+    position: Position | None
+    rows: int
+    stale_rows: int
+    bytes: int
+    seconds: float
+    tables_without_rows: tuple[str, ...]
+
+
+def check_groups(manifest: Manifest, groups: Sequence[TableGroup]) -> None:
+    """Raises unless every saved table has its place in the model.
+
+    Raises:
+        IncompatibleModelError: a group or table is missing, or has other dtypes, dims or shards.
+    """
+    by_name = {group.name: group for group in groups}
+    for saved in manifest.groups:
+        group = by_name.get(saved.name)
+        where = f"TFRA variable {saved.name!r} of the checkpoint of step {manifest.step}"
+        if group is None:
+            raise errors.IncompatibleModelError(
+                f"{where} is not in the model. Received: {sorted(by_name)}. Give the layers the "
+                "names they had, and build the model before restoring."
+            )
+        if saved.key_dtype != group.key_dtype.name:
+            raise errors.IncompatibleModelError(
+                f"{where} has other keys. Received: {group.key_dtype.name}. Expected: "
+                f"{saved.key_dtype}."
+            )
+        if saved.num_shards != group.num_shards:
+            raise errors.IncompatibleModelError(
+                f"{where} was saved from {saved.num_shards} shards. Received: a variable on "
+                f"{group.num_shards} devices. Create it on {saved.num_shards} devices."
+            )
+        _check_tables(where, saved.tables, group)
+
+
+def _check_tables(where: str, saved_tables: Sequence, group: TableGroup) -> None:
+    for saved in saved_tables:
+        tables = group.tables_of(saved.name)
+        if not tables:
+            names = [attached.name for attached in group.shards[0].tables]
+            raise errors.IncompatibleModelError(
+                f"{where} has a table {saved.name!r} that the model lacks. Received: {names}. Use "
+                "the optimizer the checkpoint was made with, and let it make its slots first."
+            )
+        table = tables[0].table
+        here = f"{table._value_dtype.name} x {int(table._default_value.shape[0])}"
+        there = f"{saved.dtype} x {saved.dim}"
+        if here != there:
+            raise errors.IncompatibleModelError(
+                f"{where}, table {saved.name!r}, has other rows. Received: {here}. "
+                f"Expected: {there}."
+            )
+
+
+def restore_checkpoint(
+    store: CheckpointStore,
+    manifest: Manifest,
+    groups: Sequence[TableGroup],
+    variables: dict[str, tf.Variable],
+    *,
+    num_threads: int,
+    progress: bool | None,
+) -> RestoreReport:
+    """Replaces rows, trackers and dense variables by those of a checkpoint.
+
+    Everything is checked before anything changes.
+
+    Args:
+        store: where the checkpoint is.
+        manifest: which checkpoint.
+        groups: the model's table groups.
+        variables: the model's dense variables, by key.
+        num_threads: threads that read and insert.
+        progress: show a progress bar; None shows it on terminals.
+
+    Raises:
+        IncompatibleModelError: the model is not the one that was saved.
+        CorruptCheckpointError: a file is missing or damaged. Damage inside a file may be found only
+            while it is read; the model is then in an undefined state.
+        StorageError: a file could not be read.
+    """
+    start = time.perf_counter()
+    store.validate(manifest)
+    check_groups(manifest, groups)
+    check_variables(manifest.dense, variables)
+    order = restore_order(manifest)
+    totals = {"rows": 0, "stale_rows": 0, "bytes_read": 0}
+    missing = []
+
+    def load() -> None:
+        for group in groups:
+            clear_tables(group)
+            for shard in group.shards:
+                segments = order.get((group.name, shard.shard), [])
+                paths = [store.path(segment.path) for segment in segments]
+                result = shard.restore(manifest.interval, segments, paths, num_threads)
+                missing.extend(f"{group.name}/{t}" for t in result.pop("tables_without_rows"))
+                for name in totals:
+                    totals[name] += result[name]
+        restore_variables(manifest.dense, store.directory, variables)
+
+    try:
+        _with_progress(load, manifest, groups, progress)
+    except tf.errors.DataLossError as error:
+        raise errors.CorruptCheckpointError(
+            f"The checkpoint of step {manifest.step} is damaged. {error.message}. Restore another "
+            "step."
+        ) from error
+    except (tf.errors.InvalidArgumentError, tf.errors.FailedPreconditionError) as error:
+        raise errors.IncompatibleModelError(
+            f"The checkpoint of step {manifest.step} cannot be restored. {error.message}"
+        ) from error
+    except tf.errors.OpError as error:
+        raise errors.StorageError(
+            f"The checkpoint of step {manifest.step} in {store.directory!r} could not be read. "
+            f"Received: {error.message}. Restore again when the store answers.",
+            path=store.directory,
+        ) from error
+    report = RestoreReport(
+        step=manifest.step,
+        position=manifest.position,
+        rows=totals["rows"],
+        stale_rows=totals["stale_rows"],
+        bytes=totals["bytes_read"],
+        seconds=time.perf_counter() - start,
+        tables_without_rows=tuple(sorted(set(missing))),
+    )
+    _log(report)
+    return report
+
+
+def _log(report: RestoreReport) -> None:
+    logger.info(
+        "step %d restored: %d rows, %.1f MB read, %.2f s",
+        report.step,
+        report.rows,
+        report.bytes / 1e6,
+        report.seconds,
+    )
+    if report.tables_without_rows:
+        logger.warning(
+            "the checkpoint of step %d knows nothing of %s; their rows start with the initial value",
+            report.step,
+            ", ".join(report.tables_without_rows),
+        )
+
+
+def _with_progress(
+    load: Callable[[], None],
+    manifest: Manifest,
+    groups: Sequence[TableGroup],
+    progress: bool | None,
+) -> None:
+    """Runs `load` on another thread and shows meanwhile how many rows are loaded."""
+    shown = sys.stderr.isatty() if progress is None else progress
+    if not shown:
+        load()
+        return
+    bar = Progress(
+        TextColumn("restoring step {task.fields[step]}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TextColumn("rows, {task.fields[megabytes]:.0f} MB"),
+        TimeRemainingColumn(),
+        console=Console(stderr=True),
+    )
+    total = manifest.totals
+    with concurrent.futures.ThreadPoolExecutor(1) as executor, bar:
+        task = bar.add_task("", total=total["rows"], step=manifest.step, megabytes=0.0)
+        future = executor.submit(load)
+        while True:
+            done, _ = concurrent.futures.wait([future], timeout=_PROGRESS_SECS)
+            rows = sum(shard.stats()["restored_rows"] for g in groups for shard in g.shards)
+            # Stale copies are never loaded, so a finished restore counts as all rows.
+            rows = total["rows"] if done else min(rows, total["rows"])
+            share = rows / max(1, total["rows"])
+            bar.update(task, completed=rows, megabytes=share * total["bytes"] / 1e6)
+            if done:
+                future.result()
+                return

@@ -1,0 +1,272 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The background half of a checkpoint: drain, dense bundle, manifest, retention."""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib.metadata
+import logging
+import time
+from typing import Any
+
+import tensorflow as tf
+
+from adaptcp_tf import errors
+from adaptcp_tf._src.checkpoint.dense import DenseSnapshot, write_bundle
+from adaptcp_tf._src.manifest import (
+    CheckpointStore,
+    GroupSpec,
+    Manifest,
+    Position,
+    Segment,
+    TableSpec,
+    collect,
+    discard_attempt,
+    extend_chain,
+    segment_prefix,
+)
+from adaptcp_tf._src.policy import CutReport, Policy
+from adaptcp_tf._src.storage.lock import DirectoryLock
+from adaptcp_tf._src.tables import TableGroup
+
+logger = logging.getLogger("adaptcp_tf")
+
+_PACKAGES = ("tensorflow", "tensorflow-recommenders-addons", "adaptcp_tf")
+
+
+@dataclasses.dataclass
+class Cut:
+    """A cut that has begun: all that the background needs to make a checkpoint of it.
+
+    Attributes:
+        step: the step it is saved under.
+        interval: the interval that it closed.
+        base: whether it holds every live row.
+        groups: the table groups that began.
+        dense: the dense variables' values.
+        position: where in the input it was taken, or None.
+        counters: JSON values to keep.
+        rows_live: rows of all tables when it began.
+        wall_time: when it began, in seconds since the epoch.
+        stall_secs: for how long `save` held up training.
+    """
+
+    step: int
+    interval: int
+    base: bool
+    groups: list[TableGroup]
+    dense: DenseSnapshot
+    position: Position | None
+    counters: dict[str, Any]
+    rows_live: int
+    wall_time: float
+    stall_secs: float
+
+
+@dataclasses.dataclass(frozen=True)
+class SaveReport:
+    """What became of one checkpoint; rows count once a shard and table group.
+
+    Attributes:
+        step: the step.
+        kind: "base" or "delta".
+        rows_hot: rows written to differentials, or hot rows of a base.
+        rows_cold: rows written to increments, or the other rows of a base.
+        tombstones: removed keys written.
+        rows_saved_on_update: rows that training itself saved, just before it changed them.
+        rows_drained: rows saved in the background.
+        bytes: size of the new files.
+        stall_ms: for how long training was held up, in milliseconds.
+        seconds_to_durable: from the cut until it survives a power loss.
+    """
+
+    step: int
+    kind: str
+    rows_hot: int
+    rows_cold: int
+    tombstones: int
+    rows_saved_on_update: int
+    rows_drained: int
+    bytes: int
+    stall_ms: float
+    seconds_to_durable: float
+
+
+class Saver:
+    """Turns cuts into checkpoints, one at a time, on the manager's background thread."""
+
+    def __init__(
+        self,
+        store: CheckpointStore,
+        lock: DirectoryLock,
+        policy: Policy,
+        max_to_keep: int | None,
+        keep_period: int | None,
+    ):
+        self._store = store
+        self._lock = lock
+        self._policy = policy
+        self._max_to_keep = max_to_keep
+        self._keep_period = keep_period
+        # The newest checkpoint of this run; the next delta builds on it.
+        self.previous: Manifest | None = None
+
+    def save(self, cut: Cut) -> SaveReport:
+        """Drains, writes and commits a cut; after an error its rows will be in the next one.
+
+        Raises:
+            CheckpointFailedError: it could not be saved; the cause is attached.
+        """
+        attempt = None
+        try:
+            attempt = self._store.new_attempt_dir(cut.step)
+            segments, counts = self._drain(cut, attempt)
+            dense = write_bundle(cut.dense, self._store.path(attempt), attempt)
+            manifest = self._manifest(cut, segments, dense)
+            self._lock.check()
+            self._store.commit(manifest)
+        except Exception as error:
+            self._give_up(cut, attempt)
+            raise errors.CheckpointFailedError(
+                f"The checkpoint of step {cut.step} in {self._store.directory!r} could not be "
+                f"saved. Training can go on, its rows will be in the next one. Received: {error}"
+            ) from error
+        for group in cut.groups:
+            for shard in group.shards:
+                shard.end_cut(committed=True)
+        self.previous = manifest
+        report = self._report(cut, segments, counts, dense)
+        self._policy.observe(
+            CutReport(
+                base=cut.base,
+                rows_hot=report.rows_hot,
+                rows_cold=report.rows_cold,
+                rows_live=cut.rows_live,
+            )
+        )
+        logger.info(
+            "step %d saved as %s: %d hot and %d cold rows, %d removed, %.1f MB, stall %.2f ms, "
+            "durable after %.2f s",
+            report.step,
+            report.kind,
+            report.rows_hot,
+            report.rows_cold,
+            report.tombstones,
+            report.bytes / 1e6,
+            report.stall_ms,
+            report.seconds_to_durable,
+        )
+        return report
+
+    def collect_garbage(self) -> None:
+        """Deletes what retention no longer needs.
+
+        Raises:
+            StorageError: something could not be deleted; a later call tries again.
+        """
+        protected = [] if self.previous is None else list(self.previous.files())
+        collect(
+            self._store,
+            max_to_keep=self._max_to_keep,
+            keep_period=self._keep_period,
+            protected=protected,
+        )
+
+    def _drain(self, cut: Cut, attempt: str) -> tuple[list[Segment], dict[str, int]]:
+        directory = self._store.path(attempt)
+        segments: list[Segment] = []
+        totals: dict[str, int] = {}
+        for g, group in enumerate(cut.groups):
+            for shard in group.shards:
+                prefix = segment_prefix(g, shard.shard, group.num_shards)
+                result = shard.drain(directory, prefix)
+                for written in result.pop("segments"):
+                    name = written.pop("file_name")
+                    segments.append(
+                        Segment(
+                            path=f"{attempt}/{name}",
+                            group=group.name,
+                            shard=shard.shard,
+                            interval=cut.interval,
+                            **written,
+                        )
+                    )
+                for name, count in result.items():
+                    totals[name] = totals.get(name, 0) + count
+        return segments, totals
+
+    def _manifest(self, cut: Cut, segments: list[Segment], dense: Any) -> Manifest:
+        kind = "base" if cut.base else "delta"
+        previous = self.previous
+        return Manifest(
+            step=cut.step,
+            interval=cut.interval,
+            kind=kind,
+            base_interval=cut.interval if cut.base else previous.base_interval,
+            segments=extend_chain(previous, segments, kind=kind, interval=cut.interval),
+            groups=tuple(_group_spec(group) for group in cut.groups),
+            dense=dense,
+            position=cut.position,
+            counters=cut.counters,
+            policy=self._policy.state(),
+            versions=_versions(),
+            wall_time=cut.wall_time,
+        )
+
+    def _report(
+        self, cut: Cut, segments: list[Segment], counts: dict[str, int], dense: Any
+    ) -> SaveReport:
+        dense_bytes = 0 if dense is None else sum(dense.files.values())
+        return SaveReport(
+            step=cut.step,
+            kind="base" if cut.base else "delta",
+            rows_hot=counts.get("rows_hot", 0),
+            rows_cold=counts.get("rows_cold", 0),
+            tombstones=counts.get("tombstones", 0),
+            rows_saved_on_update=counts.get("rows_saved_on_update", 0),
+            rows_drained=counts.get("rows_drained", 0),
+            bytes=sum(segment.bytes for segment in segments) + dense_bytes,
+            stall_ms=cut.stall_secs * 1e3 + counts.get("stall_nanos", 0) / 1e6,
+            seconds_to_durable=time.time() - cut.wall_time,
+        )
+
+    def _give_up(self, cut: Cut, attempt: str | None) -> None:
+        for group in cut.groups:
+            for shard in group.shards:
+                try:
+                    shard.end_cut(committed=False)
+                except tf.errors.OpError:
+                    logger.exception("could not give up a cut of group %r", group.name)
+        if attempt is None:
+            return
+        try:
+            discard_attempt(self._store, attempt)
+        except errors.AdaptCPError as error:
+            logger.warning("what is left of a failed checkpoint stays until later: %s", error)
+
+
+def _group_spec(group: TableGroup) -> GroupSpec:
+    tables = tuple(
+        TableSpec(
+            name=attached.name,
+            dtype=attached.table._value_dtype.name,
+            dim=int(attached.table._default_value.shape[0]),
+        )
+        for attached in group.shards[0].tables
+    )
+    return GroupSpec(
+        name=group.name,
+        key_dtype=group.key_dtype.name,
+        num_shards=group.num_shards,
+        tables=tables,
+    )
+
+
+def _versions() -> dict[str, str]:
+    versions = {}
+    for package in _PACKAGES:
+        try:
+            versions[package] = importlib.metadata.version(package)
+        except importlib.metadata.PackageNotFoundError:
+            versions[package] = "unknown"
+    return versions

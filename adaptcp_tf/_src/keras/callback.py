@@ -1,0 +1,224 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Checkpoints a Keras model with TFRA tables during `fit`, and resumes it."""
+
+from __future__ import annotations
+
+import atexit
+import dataclasses
+import logging
+from typing import Any, Union
+
+import tensorflow as tf
+
+from adaptcp_tf import errors
+from adaptcp_tf._src.checkpoint import CheckpointManager, CheckpointOptions
+from adaptcp_tf._src.checkpoint.restoring import RestoreReport
+from adaptcp_tf._src.keras.resume import InitialPosition, resumed
+from adaptcp_tf._src.keras.first_step import before_first_step
+from adaptcp_tf._src.manifest import CheckpointStore, Position
+from adaptcp_tf._src.policy import Policy
+
+logger = logging.getLogger("adaptcp_tf")
+
+_START = Position(epoch=0, batch=0, batches_total=0)
+
+
+class AdaptiveCheckpoint(tf.keras.callbacks.Callback):
+    """Saves checkpoints while `fit` trains, and continues from the newest one.
+
+    Finds every TFRA variable of the model, with its optimizer's slots, and restores rows, slots,
+    dense variables, optimizer counters and metrics before the first step. A training that is killed
+    at any instant and started again ends as one that was never interrupted, if its input and model
+    are deterministic and `fit` is given `resume(dataset)`.
+
+    Example:
+        >>> cb = acp.keras.AdaptiveCheckpoint("/data/run1", save_freq=100)
+        >>> model.fit(cb.resume(dataset), epochs=3, callbacks=[cb])
+        >>> cb.wait()
+
+    Args:
+        directory: where checkpoints are kept, a path or a URI that TensorFlow can write.
+        save_freq: save every so many batches, or "epoch".
+        strategy, hot_threshold, hysteresis, base_every, max_to_keep, keep_period, when_busy,
+            restore_threads, steal_lock, progress: as in `CheckpointOptions`.
+        restore: whether to continue from the newest checkpoint.
+        save_at_end: whether to save when `fit` ends.
+
+    Raises:
+        InvalidOptionError: an argument is not of the right kind.
+    """
+
+    # Keeps Keras from waiting for each batch's logs on the callback's behalf.
+    _supports_tf_logs = True
+
+    def __init__(
+        self,
+        directory: str,
+        save_freq: Union[int, str] = 100,
+        *,
+        strategy: Union[str, Policy] = "adaptive",
+        restore: bool = True,
+        save_at_end: bool = True,
+        **options: Any,
+    ):
+        super().__init__()
+        self._supports_tf_logs = True
+        if save_freq != "epoch" and (
+            isinstance(save_freq, bool) or not isinstance(save_freq, int) or save_freq < 1
+        ):
+            raise errors.InvalidOptionError(
+                f"Invalid value for save_freq. Received: {save_freq!r}. Expected: a positive "
+                "number of batches, or 'epoch'."
+            )
+        known = {field.name for field in dataclasses.fields(CheckpointOptions)}
+        unknown = sorted(set(options) - known)
+        if unknown:
+            raise errors.InvalidOptionError(
+                f"Unknown arguments. Received: {unknown}. Expected: some of {sorted(known)}."
+            )
+        self._options = CheckpointOptions(strategy=strategy, **options)
+        self._directory = directory
+        self._save_freq = save_freq
+        self._restore = restore
+        self._save_at_end = save_at_end
+        self._manager: CheckpointManager | None = None
+        self._position = _START
+        self._last_saved: int | None = None
+        self._started = False
+        self._restore_step = CheckpointStore(directory).latest_step() if restore else None
+        self.restored: RestoreReport | None = None
+
+    @property
+    def manager(self) -> CheckpointManager:
+        """The manager that saves; made when `fit` begins."""
+        if self._manager is None:
+            raise errors.InvalidOptionError(
+                "There is no manager yet. Call fit(..., callbacks=[this callback]) first."
+            )
+        return self._manager
+
+    @property
+    def history(self) -> list[dict[str, Any]]:
+        """One dict a checkpoint, with the fields of `SaveReport`."""
+        reports = [] if self._manager is None else self._manager.reports
+        return [dataclasses.asdict(report) for report in reports]
+
+    def resume(self, dataset: tf.data.Dataset) -> tf.data.Dataset:
+        """Returns the dataset to give to `fit`: without what was trained on already.
+
+        Example:
+            >>> model.fit(cb.resume(dataset), epochs=3, callbacks=[cb])
+
+        Args:
+            dataset: batches; the same as in the interrupted training, in the same order.
+
+        Returns:
+            A dataset of the same elements, that starts where the newest checkpoint was taken.
+        """
+        return resumed(dataset, self._checkpoint_position(dataset))
+
+    def wait(self, timeout_secs: float | None = None) -> None:
+        """Returns when every checkpoint is durable.
+
+        Raises:
+            CheckpointFailedError: a checkpoint failed in the background; told once.
+            TimeoutError: it takes longer than `timeout_secs`.
+        """
+        if self._manager is not None:
+            self._manager.wait(timeout_secs)
+
+    def close(self) -> None:
+        """Waits for the last checkpoint and gives the directory back."""
+        if self._manager is not None:
+            self._manager.close()
+
+    def on_train_begin(self, logs: Any = None) -> None:
+        """Prepares the restore, which happens when the first step has been built."""
+        if self._manager is None:
+            self._manager = CheckpointManager(
+                self._directory, model=self.model, options=self._options
+            )
+            atexit.register(self._manager.close)
+        # A step that was traced before this callback existed updates tables behind its back.
+        self.model.train_function = self.model.make_train_function(force=not self._started)
+        if not self._started and self._restore_step is not None:
+            position = self._checkpoint_position(None)
+            self.model._training_state = InitialPosition(position)
+            before_first_step(self.model, self._restore_checkpoint)
+            self._position = position
+        self._started = True
+
+    def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
+        """Notes the epoch."""
+        batch = self._position.batch if epoch == self._position.epoch else 0
+        self._position = dataclasses.replace(self._position, epoch=epoch, batch=batch)
+
+    def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
+        """Saves when it is time, and tells of saves that failed."""
+        before = self._position
+        self._position = Position(
+            epoch=before.epoch,
+            batch=batch + 1,
+            batches_total=before.batches_total + batch + 1 - before.batch,
+        )
+        self._warn_of_failure()
+        if self._save_freq != "epoch" and (
+            before.batches_total // self._save_freq
+            != self._position.batches_total // self._save_freq
+        ):
+            self._save()
+
+    def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
+        """Saves when every epoch is saved."""
+        self._position = dataclasses.replace(self._position, epoch=epoch + 1, batch=0)
+        if self._save_freq == "epoch":
+            self._save()
+
+    def on_train_end(self, logs: Any = None) -> None:
+        """Saves what was trained since the last checkpoint."""
+        self.model._training_state = None
+        if self._save_at_end and self._last_saved != self._position.batches_total:
+            # Nothing trains any more, so there is no reason to skip.
+            self._manager.wait()
+            self._save()
+
+    def _save(self) -> None:
+        step = self._position.batches_total
+        if step == self._last_saved:
+            return
+        try:
+            saved = self._manager.save(step, position=self._normal_position())
+        except errors.CheckpointFailedError as error:
+            logger.warning("%s", error)
+            saved = self._manager.save(step, position=self._normal_position())
+        if saved:
+            self._last_saved = step
+
+    def _normal_position(self) -> Position:
+        """The position, with the end of an epoch told as the beginning of the next."""
+        position = self._position
+        if position.batch and position.batch == self.params.get("steps"):
+            return dataclasses.replace(position, epoch=position.epoch + 1, batch=0)
+        return position
+
+    def _warn_of_failure(self) -> None:
+        failure = self._manager.take_failure()
+        if failure is not None:
+            logger.warning("%s", failure)
+
+    def _checkpoint_position(self, dataset: tf.data.Dataset | None) -> Position:
+        if self._restore_step is None:
+            return _START
+        position = CheckpointStore(self._directory).read(self._restore_step).position
+        if position is None:
+            raise errors.InvalidOptionError(
+                f"The checkpoint of step {self._restore_step} in {self._directory!r} does not say "
+                "where in the input it was taken. Expected: a checkpoint of this callback. Pass "
+                "restore=False and restore it with CheckpointManager.restore."
+            )
+        del dataset
+        return position
+
+    def _restore_checkpoint(self) -> None:
+        self.restored = self._manager.restore(self._restore_step)
+        self._last_saved = self._position.batches_total

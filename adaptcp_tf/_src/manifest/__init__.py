@@ -1,0 +1,44 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The truth about checkpoints: manifests, chains of segments, the store, retention."""
+
+from adaptcp_tf._src.manifest.chain import extend_chain, restore_order
+from adaptcp_tf._src.manifest.codec import decode_manifest, encode_manifest
+from adaptcp_tf._src.manifest.names import segment_prefix
+from adaptcp_tf._src.manifest.retention import (
+    CollectReport,
+    DeletionPlan,
+    collect,
+    discard_attempt,
+    plan_deletions,
+)
+from adaptcp_tf._src.manifest.store import CheckpointStore
+from adaptcp_tf._src.manifest.types import (
+    DenseBundle,
+    DenseVariable,
+    GroupSpec,
+    Manifest,
+    Position,
+    Segment,
+    TableSpec,
+)
+
+__all__ = [
+    "CheckpointStore",
+    "CollectReport",
+    "DeletionPlan",
+    "DenseBundle",
+    "DenseVariable",
+    "GroupSpec",
+    "Manifest",
+    "Position",
+    "Segment",
+    "TableSpec",
+    "collect",
+    "decode_manifest",
+    "discard_attempt",
+    "encode_manifest",
+    "extend_chain",
+    "plan_deletions",
+    "restore_order",
+    "segment_prefix",
+]

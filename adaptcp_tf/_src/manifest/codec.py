@@ -1,0 +1,255 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Manifest to bytes and back: pure functions, strict about every field."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+import math
+from typing import Any
+
+from adaptcp_tf import errors
+from adaptcp_tf._src.manifest.checks import check_manifest
+from adaptcp_tf._src.manifest.faults import corrupt
+from adaptcp_tf._src.manifest.fields import Fields
+from adaptcp_tf._src.manifest.types import (
+    FORMAT_VERSION,
+    DenseBundle,
+    DenseVariable,
+    GroupSpec,
+    Manifest,
+    Position,
+    Segment,
+    TableSpec,
+)
+
+_CHECKSUM = "checksum"
+_HASH = "sha256:"
+
+
+def encode_manifest(manifest: Manifest) -> bytes:
+    """Encodes a manifest as JSON, one line per entry, with a checksum.
+
+    The checksum is the SHA-256 of the same JSON object without the checksum, written in ASCII
+    with sorted keys and no blanks; so the file may be pretty-printed without losing it.
+
+    Example:
+        >>> decode_manifest(encode_manifest(manifest), "m.json") == manifest
+        True
+
+    Args:
+        manifest: what to encode.
+
+    Returns:
+        The content of its file.
+
+    Raises:
+        CorruptCheckpointError: if a field has the wrong type or its parts contradict each other,
+            so that `decode_manifest` would refuse it.
+        InvalidOptionError: if it holds what JSON cannot, such as numpy numbers or NaN.
+    """
+    body = {field.name: getattr(manifest, field.name) for field in dataclasses.fields(manifest)}
+    # vars() instead of asdict(): a chain may have thousands of segments.
+    body["segments"] = [vars(segment) for segment in manifest.segments]
+    body["groups"] = [dataclasses.asdict(group) for group in manifest.groups]
+    for name in ("dense", "position"):
+        body[name] = None if body[name] is None else dataclasses.asdict(body[name])
+    for name in ("counters", "policy", "versions"):
+        body[name] = _plain(body[name], name)
+    body["totals"] = manifest.totals
+    label = f"manifest of step {manifest.step}"
+    try:
+        data = _layout({**body, _CHECKSUM: _checksum(body)}).encode("ascii")
+    except (TypeError, ValueError) as error:
+        raise errors.InvalidOptionError(
+            f"Invalid value in the {label}. Received: {error}. Expected: plain Python values."
+        ) from error
+    decode_manifest(data, label)
+    return data
+
+
+def decode_manifest(data: bytes, path: str) -> Manifest:
+    """Decodes a manifest and verifies it from checksum to chain.
+
+    Example:
+        >>> decode_manifest(b"{}", "m.json")
+        Traceback (most recent call last):
+        ...
+        adaptcp_tf.errors.CorruptCheckpointError: ...
+
+    Args:
+        data: the content of the file.
+        path: the file, for messages.
+
+    Returns:
+        The manifest.
+
+    Raises:
+        CorruptCheckpointError: if anything is missing, unknown, of the wrong type, damaged or
+            contradicts the rest; it names file, field, expected and received.
+    """
+    body = _parse(data, path)
+    version = body.get("format_version")
+    if type(version) is not int or version != FORMAT_VERSION:
+        advice = "Install the version of adaptcp_tf that wrote it, or a newer one."
+        raise corrupt(path, "format_version", repr(FORMAT_VERSION), version, advice)
+    checksum = body.pop(_CHECKSUM, None)
+    actual = _checksum(body)
+    if checksum != actual:
+        raise corrupt(path, _CHECKSUM, f"{actual}, that of the rest of the file", checksum)
+    manifest = _read_manifest(Fields(path, "", body))
+    check_manifest(manifest, path)
+    if body["totals"] != manifest.totals:
+        raise corrupt(path, "totals", f"{manifest.totals}, the sums over the lists", body["totals"])
+    return manifest
+
+
+def _dump(value: Any) -> str:
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False)
+
+
+def _checksum(body: dict[str, Any]) -> str:
+    return _HASH + hashlib.sha256(_dump(body).encode("ascii")).hexdigest()
+
+
+def _layout(body: dict[str, Any]) -> str:
+    """Writes one line per top-level key and per entry of a list: readable, and fast to write."""
+    lines = []
+    for key in sorted(body):
+        value = body[key]
+        if isinstance(value, (list, tuple)) and value:
+            text = "[\n  " + ",\n  ".join(_dump(entry) for entry in value) + "\n ]"
+        else:
+            text = _dump(value)
+        lines.append(f" {_dump(key)}: {text}")
+    return "{\n" + ",\n".join(lines) + "\n}\n"
+
+
+def _plain(value: Any, field: str) -> Any:
+    """Copies a JSON value; refuses what would not come back from the file as it was."""
+    if value is None or type(value) in (bool, int, str):
+        return value
+    if type(value) is float and math.isfinite(value):
+        return value
+    if isinstance(value, (list, tuple)):
+        return [_plain(entry, f"{field}[{index}]") for index, entry in enumerate(value)]
+    if isinstance(value, dict) and all(type(key) is str for key in value):
+        return {key: _plain(entry, f"{field}[{key!r}]") for key, entry in value.items()}
+    raise errors.InvalidOptionError(
+        f"Invalid value for {field} of a manifest. Received: {value!r} of type "
+        f"{type(value).__name__}. Expected: None, bool, int, str, finite float, or lists and "
+        "dicts with string keys of these."
+    )
+
+
+def _parse(data: bytes, path: str) -> dict[str, Any]:
+    try:
+        body = json.loads(
+            data.decode("utf-8"),
+            object_pairs_hook=_without_repeated_keys,
+            parse_constant=_refuse_constant,
+            parse_float=_finite_float,
+        )
+    except (ValueError, RecursionError) as error:
+        raise corrupt(path, "(whole file)", "JSON", f"{len(data)} bytes: {error}") from error
+    if not isinstance(body, dict):
+        raise corrupt(path, "(whole file)", "a JSON object", body)
+    return body
+
+
+def _without_repeated_keys(pairs: list[Any]) -> dict[str, Any]:
+    result = dict(pairs)
+    if len(result) != len(pairs):
+        raise ValueError(f"a key is repeated among {sorted(key for key, _ in pairs)}")
+    return result
+
+
+def _refuse_constant(name: str) -> None:
+    raise ValueError(f"{name} is not a JSON number")
+
+
+def _finite_float(text: str) -> float:
+    value = float(text)
+    if not math.isfinite(value):
+        raise ValueError(f"{text} is out of range")
+    return value
+
+
+def _read_manifest(fields: Fields) -> Manifest:
+    fields.expect_only(Manifest, also=("totals",))
+    fields.mapping("totals")
+    dense = fields.child("dense", optional=True)
+    position = fields.child("position", optional=True)
+    return Manifest(
+        format_version=fields.integer("format_version"),
+        step=fields.integer("step"),
+        interval=fields.integer("interval"),
+        kind=fields.text("kind"),
+        base_interval=fields.integer("base_interval"),
+        segments=tuple(_read_segment(entry) for entry in fields.children("segments")),
+        groups=tuple(_read_group(entry) for entry in fields.children("groups")),
+        dense=None if dense is None else _read_dense(dense),
+        position=None if position is None else _read_position(position),
+        counters=fields.mapping("counters"),
+        policy=fields.mapping("policy"),
+        versions=fields.mapping("versions", of=str),
+        wall_time=fields.number("wall_time"),
+    )
+
+
+def _read_segment(fields: Fields) -> Segment:
+    fields.expect_only(Segment)
+    return Segment(
+        path=fields.text("path"),
+        bytes=fields.integer("bytes"),
+        rows=fields.integer("rows"),
+        tombstones=fields.integer("tombstones"),
+        group=fields.text("group"),
+        shard=fields.integer("shard"),
+        kind=fields.text("kind"),
+        interval=fields.integer("interval"),
+        footer_crc=fields.integer("footer_crc"),
+    )
+
+
+def _read_group(fields: Fields) -> GroupSpec:
+    fields.expect_only(GroupSpec)
+    return GroupSpec(
+        name=fields.text("name"),
+        key_dtype=fields.text("key_dtype"),
+        num_shards=fields.integer("num_shards"),
+        tables=tuple(_read_table(entry) for entry in fields.children("tables")),
+    )
+
+
+def _read_table(fields: Fields) -> TableSpec:
+    fields.expect_only(TableSpec)
+    return TableSpec(
+        name=fields.text("name"), dtype=fields.text("dtype"), dim=fields.integer("dim")
+    )
+
+
+def _read_dense(fields: Fields) -> DenseBundle:
+    fields.expect_only(DenseBundle)
+    return DenseBundle(
+        prefix=fields.text("prefix"),
+        files=fields.mapping("files", of=int),
+        variables=tuple(_read_variable(entry) for entry in fields.children("variables")),
+    )
+
+
+def _read_variable(fields: Fields) -> DenseVariable:
+    fields.expect_only(DenseVariable)
+    return DenseVariable(
+        key=fields.text("key"), dtype=fields.text("dtype"), shape=fields.integers("shape")
+    )
+
+
+def _read_position(fields: Fields) -> Position:
+    fields.expect_only(Position)
+    return Position(
+        epoch=fields.integer("epoch"),
+        batch=fields.integer("batch"),
+        batches_total=fields.integer("batches_total"),
+    )

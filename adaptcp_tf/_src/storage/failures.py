@@ -1,0 +1,132 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Turns what operating system and TensorFlow report into errors that say what to do."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import re
+import socket
+import sys
+from collections.abc import Iterator
+from typing import Optional
+
+from adaptcp_tf import errors
+
+_NOT_FOUND_ADVICE = "Check the path, and that this host sees the same storage as the others."
+_PERMISSION_ADVICE = "Give this user (or these credentials) access to it, or choose another path."
+_FULL_ADVICE = (
+    "Free space there or raise the quota, keep fewer checkpoints (max_to_keep), or choose "
+    "another path."
+)
+_OTHER_ADVICE = "Check that the storage is reachable from this host and healthy, then try again."
+
+_PERMISSION_ERRNOS = (errno.EACCES, errno.EPERM, errno.EROFS)
+_FULL_ERRNOS = (errno.ENOSPC, errno.EDQUOT)
+_NOT_A_DIRECTORY_ERRNOS = (errno.ENOTDIR, errno.EEXIST)
+
+_TENSORFLOW_IO_FOR = {"2.15": "tensorflow-io==0.36.0", "2.16": "tensorflow-io==0.37.1"}
+
+_Diagnosis = tuple[type[errors.StorageError], str, Optional[int]]
+
+
+@contextlib.contextmanager
+def translated(action: str, path: str) -> Iterator[None]:
+    """Translates the errors of one file operation.
+
+    Example:
+        >>> with translated("read", "/nowhere/file"):
+        ...     open("/nowhere/file", "rb")
+        Traceback (most recent call last):
+        ...
+        adaptcp_tf.errors.StorageNotFoundError: ...
+
+    Args:
+        action: what is being done, as the verb of "Could not ... PATH".
+        path: the file or directory it is done to.
+
+    Returns:
+        A context manager.
+
+    Raises:
+        StorageError: or the subclass that fits, in place of any `OSError` or `tf.errors.OpError`
+            raised inside.
+    """
+    try:
+        yield
+    except errors.AdaptCPError:
+        raise
+    except OSError as error:
+        received = error.strerror or str(error)
+        raise _storage_error(action, path, received, _diagnose_os(path, error)) from error
+    except Exception as error:
+        if not _is_op_error(error):
+            raise
+        raise _storage_error(action, path, error.message, _diagnose_op(path, error)) from error
+
+
+def _storage_error(
+    action: str, path: str, received: str, diagnosis: _Diagnosis
+) -> errors.StorageError:
+    error_class, advice, number = diagnosis
+    return error_class(
+        f"Could not {action} {path!r} on host {socket.gethostname()!r}. "
+        f"Received: {received}. {advice}",
+        path=path,
+        errno=number,
+    )
+
+
+def _diagnose_os(path: str, error: OSError) -> _Diagnosis:
+    if error.errno in _NOT_A_DIRECTORY_ERRNOS:
+        advice = f"{_file_among_parents(path)!r} is a file where a directory is needed."
+        return errors.StorageError, f"{advice} Choose another path, or move it away.", error.errno
+    if error.errno == errno.ENOENT:
+        return errors.StorageNotFoundError, _NOT_FOUND_ADVICE, error.errno
+    if error.errno in _PERMISSION_ERRNOS:
+        return errors.StoragePermissionError, _PERMISSION_ADVICE, error.errno
+    if error.errno in _FULL_ERRNOS:
+        return errors.StorageFullError, _FULL_ADVICE, error.errno
+    return errors.StorageError, _OTHER_ADVICE, error.errno
+
+
+def _file_among_parents(path: str) -> str:
+    candidate = path
+    while candidate and candidate != os.path.dirname(candidate):
+        if os.path.exists(candidate) and not os.path.isdir(candidate):
+            return candidate
+        candidate = os.path.dirname(candidate)
+    return path
+
+
+def _is_op_error(error: Exception) -> bool:
+    # Only code that imported TensorFlow can raise its errors, so local paths never pay the import.
+    tensorflow = sys.modules.get("tensorflow")
+    return tensorflow is not None and isinstance(error, tensorflow.errors.OpError)
+
+
+def _diagnose_op(path: str, error: Exception) -> _Diagnosis:
+    tf = sys.modules["tensorflow"]
+    if isinstance(error, tf.errors.UnimplementedError) and "scheme" in error.message:
+        return errors.UnsupportedFileSystemError, _plugin_advice(path), None
+    if isinstance(error, tf.errors.NotFoundError):
+        return errors.StorageNotFoundError, _NOT_FOUND_ADVICE, errno.ENOENT
+    if isinstance(error, (tf.errors.PermissionDeniedError, tf.errors.UnauthenticatedError)):
+        return errors.StoragePermissionError, _PERMISSION_ADVICE, errno.EACCES
+    if isinstance(error, tf.errors.ResourceExhaustedError):
+        return errors.StorageFullError, _FULL_ADVICE, errno.ENOSPC
+    return errors.StorageError, _OTHER_ADVICE, None
+
+
+def _plugin_advice(path: str) -> str:
+    tf = sys.modules["tensorflow"]
+    version = ".".join(tf.__version__.split(".")[:2])
+    package = _TENSORFLOW_IO_FOR.get(version, "the tensorflow-io release made")
+    scheme = re.split("://", path, maxsplit=1)[0]
+    known = ", ".join(sorted(tf.io.gfile.get_registered_schemes()))
+    return (
+        f"TensorFlow {tf.__version__} has no file system for {scheme!r} here. Install "
+        f"{package} for TensorFlow {version} and `import tensorflow_io` before "
+        f"adaptcp_tf is used. Schemes known now: {known}."
+    )

@@ -1,0 +1,93 @@
+# SPDX-License-Identifier: Apache-2.0
+"""File operations on every TensorFlow file system that is not the local disk."""
+
+from __future__ import annotations
+
+import contextlib
+
+from adaptcp_tf._src.storage import local_files
+
+# Writing an object is atomic there, and a rename would only copy it once more.
+_OBJECT_STORES = ("gs", "s3", "az", "oss")
+
+
+def _tf():
+    # Imported on first use: tools that read a local directory start without loading TensorFlow.
+    import tensorflow as tf
+
+    return tf
+
+
+def read_bytes(path: str) -> bytes:
+    """Returns the content of a file."""
+    with _tf().io.gfile.GFile(path, "rb") as file:
+        return file.read()
+
+
+def write_durably(path: str, data: bytes) -> None:
+    """Replaces a file as atomically as the store can: one PUT, or a temporary file and a rename."""
+    if path.split("://", 1)[0] in _OBJECT_STORES:
+        _write(path, data)
+        return
+    temporary = local_files.temporary_name(path)
+    try:
+        _write(temporary, data)
+        _tf().io.gfile.rename(temporary, path, overwrite=True)
+    except BaseException:
+        with contextlib.suppress(_tf().errors.OpError):
+            _tf().io.gfile.remove(temporary)
+        raise
+
+
+def _write(path: str, data: bytes) -> None:
+    with _tf().io.gfile.GFile(path, "wb") as file:
+        file.write(data)
+
+
+def list_dir(path: str) -> list[str]:
+    """Returns the names in a directory."""
+    # Object stores mark "directories" with a trailing slash.
+    return [name.rstrip("/") for name in _tf().io.gfile.listdir(path)]
+
+
+def exists(path: str) -> bool:
+    """Tells whether a file or directory exists."""
+    return _tf().io.gfile.exists(path)
+
+
+def size(path: str) -> int:
+    """Returns the size of a file in bytes."""
+    return _tf().io.gfile.stat(path).length
+
+
+def make_dirs(path: str) -> None:
+    """Creates a directory and its parents."""
+    _tf().io.gfile.makedirs(path)
+
+
+def delete_file(path: str) -> bool:
+    """Deletes a file; returns whether it was there."""
+    try:
+        _tf().io.gfile.remove(path)
+    except _tf().errors.NotFoundError:
+        return False
+    return True
+
+
+def delete_dir_if_empty(path: str) -> bool:
+    """Deletes a directory unless something is in it; returns whether it is gone."""
+    try:
+        if list_dir(path):
+            return False
+        _tf().io.gfile.rmtree(path)
+    except _tf().errors.NotFoundError:
+        pass
+    return True
+
+
+def sync_file(path: str) -> None:
+    """Does nothing: a closed file is as durable as the store makes it."""
+
+
+def sync_dir(path: str) -> None:
+    """Does nothing: these stores have no directory to synchronise."""

@@ -1,0 +1,21 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Table groups: the tables of one TFRA variable and its slots, tracked by one tracker a shard."""
+
+from adaptcp_tf._src.tables.group import TableGroup, begin_cut
+from adaptcp_tf._src.tables.tfra import (
+    TrackedTableCreator,
+    discover_groups,
+    is_tfra_variable,
+    unwatch,
+    watch,
+)
+
+__all__ = [
+    "TableGroup",
+    "TrackedTableCreator",
+    "begin_cut",
+    "discover_groups",
+    "is_tfra_variable",
+    "unwatch",
+    "watch",
+]

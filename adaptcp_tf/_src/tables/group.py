@@ -1,0 +1,178 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A table group as Python sees it: one tracker a shard, and the ops on them."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import json
+import os
+from collections.abc import Sequence
+from typing import Any
+
+import tensorflow as tf
+
+from adaptcp_tf._src.ops.library import ops
+
+PARAMETER = "parameter"
+
+_handle_numbers = itertools.count()
+
+
+@dataclasses.dataclass
+class AttachedTable:
+    """A hash table of a shard.
+
+    Attributes:
+        shard: where it belongs.
+        table: the TFRA table.
+        name: its name in the group, "parameter" or that of the slot.
+        index: its number in the shard.
+        attach_op: what must run before the table is updated; None when executing eagerly.
+    """
+
+    shard: GroupShard
+    table: Any
+    name: str
+    index: int
+    attach_op: tf.Operation | None
+
+
+class GroupShard:
+    """The tables of a group on one device, and their tracker."""
+
+    def __init__(self, group: TableGroup, shard: int, device: str):
+        self.group = group
+        self.shard = shard
+        self.device = device
+        self.tables: list[AttachedTable] = []
+        # Unique in the process, so that no two groups ever share a tracker.
+        shared_name = f"adaptcp_group_{os.getpid()}_{next(_handle_numbers)}"
+        with tf.device(device):
+            self.handle = ops.adaptcp_table_group(
+                shared_name=shared_name,
+                key_dtype=group.key_dtype,
+                group_name=group.name,
+                shard=shard,
+                num_shards=group.num_shards,
+            )
+
+    def attach(self, table: Any, name: str) -> AttachedTable:
+        """Adds `table` (dtype and dim of any kind that can be stored) to the shard.
+
+        Raises:
+            tf.errors.InvalidArgumentError: rows of its dtype cannot be checkpointed.
+        """
+        index = len(self.tables)
+        with tf.device(self.device):
+            attach_op = ops.adaptcp_attach_table(
+                self.handle,
+                table.resource_handle,
+                table._default_value,
+                table_index=index,
+                table_name=name,
+            )
+        if tf.executing_eagerly():
+            attach_op = None
+        attached = AttachedTable(self, table, name, index, attach_op)
+        self.tables.append(attached)
+        return attached
+
+    def adopt(self, keys: tf.Tensor) -> None:
+        """Tracks rows (keys: [n]) that are in the tables already."""
+        with tf.device(self.device):
+            ops.adaptcp_adopt(self.handle, keys)
+
+    def stats(self) -> dict[str, Any]:
+        """Returns rows, tracker_bytes, interval, base_required, cut_active, restored_rows."""
+        with tf.device(self.device):
+            return json.loads(ops.adaptcp_group_stats(self.handle).numpy())
+
+    def drain(self, directory: str, file_prefix: str) -> dict[str, Any]:
+        """Saves the rest of the active cut; returns its segments and counts."""
+        with tf.device(self.device):
+            return json.loads(ops.adaptcp_drain(self.handle, directory, file_prefix).numpy())
+
+    def end_cut(self, committed: bool) -> None:
+        with tf.device(self.device):
+            ops.adaptcp_end_cut(self.handle, committed)
+
+    def restore(
+        self, interval: int, segments: Sequence[Any], paths: Sequence[str], num_threads: int
+    ) -> dict[str, Any]:
+        """Loads segments, newest first, into the shard's empty tables.
+
+        Args:
+            interval: of the checkpoint.
+            segments: manifest records of the files, newest first.
+            paths: where each of them is.
+            num_threads: threads that read and insert.
+
+        Returns:
+            rows, stale_rows, bytes_read, tables_without_rows.
+        """
+        with tf.device(self.device):
+            result = ops.adaptcp_restore(
+                self.handle,
+                tf.constant(interval, tf.int64),
+                tf.constant(list(paths), tf.string, shape=[len(paths)]),
+                tf.constant([s.kind for s in segments], tf.string, shape=[len(segments)]),
+                tf.constant([s.interval for s in segments], tf.int64, shape=[len(segments)]),
+                tf.constant([s.bytes for s in segments], tf.int64, shape=[len(segments)]),
+                tf.constant([s.footer_crc for s in segments], tf.int64, shape=[len(segments)]),
+                num_threads=num_threads,
+            )
+        return json.loads(result.numpy())
+
+
+class TableGroup:
+    """A TFRA variable with its slot variables and restrict-policy state.
+
+    Attributes:
+        name: the variable's name; what segments and manifests call the group.
+        key_dtype: tf.int64, tf.int32 or tf.string.
+        num_shards: one for each of the variable's devices.
+        shards: the tracked shards, in the order of the devices.
+        manager: whoever checkpoints the group now, or None.
+    """
+
+    def __init__(self, name: str, key_dtype: tf.DType, devices: Sequence[str]):
+        self.name = name
+        self.key_dtype = key_dtype
+        self.num_shards = len(devices)
+        self.manager: Any = None
+        self.shards = [GroupShard(self, i, device) for i, device in enumerate(devices)]
+
+    @property
+    def interval(self) -> int:
+        """The open interval; the same in all shards."""
+        return self.shards[0].stats()["interval"]
+
+    def tables_of(self, name: str) -> list[AttachedTable]:
+        """Returns the tables called `name`, one a shard; empty when the group has none."""
+        return [t for shard in self.shards for t in shard.tables if t.name == name]
+
+
+def begin_cut(
+    groups: Sequence[TableGroup],
+    *,
+    interval: int,
+    base: bool,
+    hot_threshold: float,
+    hysteresis: float,
+) -> None:
+    """Closes the interval of all groups at one instant.
+
+    Args:
+        groups: all groups of the checkpoint.
+        interval: the interval to close; the open one of every group.
+        base: whether every live row is saved.
+        hot_threshold: updates per interval from which a row is hot; above 1 none is.
+        hysteresis: relative width of the band in which a row keeps its class.
+
+    Raises:
+        tf.errors.FailedPreconditionError: a cut is active, or only a base can be taken.
+    """
+    handles = [shard.handle for group in groups for shard in group.shards]
+    if handles:
+        ops.adaptcp_begin(handles, interval, base, hot_threshold, hysteresis)

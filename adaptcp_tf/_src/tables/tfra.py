@@ -1,0 +1,343 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The only module that knows TFRA: which variables belong together, and who updates them."""
+
+from __future__ import annotations
+
+import threading
+import weakref
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+import tensorflow as tf
+from tensorflow_recommenders_addons import dynamic_embedding as de
+
+from adaptcp_tf import errors
+from adaptcp_tf._src.ops.library import ops
+from adaptcp_tf._src.tables.group import PARAMETER, AttachedTable, TableGroup
+
+_Table = de.CuckooHashTable
+
+# What TFRA does by itself; the hooks below call it.
+_insert = _Table.insert
+_remove = _Table.remove
+_accum = _Table.accum
+_clear = _Table.clear
+_export = _Table.export
+_load_from_file_system = _Table.load_from_file_system
+_restore_saveable = _Table._Saveable.restore
+_init_variable = de.Variable.__init__
+
+_lock = threading.RLock()
+_watchers = 0
+# id -> variable, for every TFRA variable seen; and id of a table -> its variable.
+_variables: weakref.WeakValueDictionary[int, de.Variable] = weakref.WeakValueDictionary()
+_owners: weakref.WeakValueDictionary[int, de.Variable] = weakref.WeakValueDictionary()
+
+
+class TrackedTableCreator(de.CuckooHashTableCreator):
+    """Makes TFRA hash tables that are tracked from their first update on.
+
+    Needed only where updates are built before a manager exists, as in TF1 graphs. Slot variables are
+    made with the creator of their parameter variable, so one creator tracks the whole group.
+
+    Example:
+        >>> v = de.get_variable("emb", dim=16, kv_creator=acp.TrackedTableCreator())
+    """
+
+    def create(self, *args: Any, **kwargs: Any) -> Any:
+        """Creates a table; same arguments as `de.CuckooHashTableCreator.create`."""
+        table = super().create(*args, **kwargs)
+        table._adaptcp_always = True
+        return table
+
+
+def watch() -> None:
+    """From now until `unwatch`, every TFRA table whose update is built becomes tracked."""
+    global _watchers
+    with _lock:
+        _watchers += 1
+
+
+def unwatch() -> None:
+    """Ends one `watch`. Tables that are tracked stay so: their ops may be part of graphs."""
+    global _watchers
+    with _lock:
+        _watchers -= 1
+
+
+def is_tfra_variable(variable: tf.Variable) -> bool:
+    """Whether a tf.Variable is TFRA's view of rows, which live in tables, and not a dense one."""
+    return isinstance(variable, (de.TrainableWrapper, de.DEResourceVariable))
+
+
+def discover_groups(
+    model: tf.Module | None, optimizer: Any, variables: Iterable[Any]
+) -> list[TableGroup]:
+    """Finds the table groups that a model, an optimizer or a list of variables uses.
+
+    Tracks them, if that is new, and attaches slot tables made since the last call.
+
+    Args:
+        model: a Keras model or any trackable; its TFRA variables are found however deep.
+        optimizer: the optimizer, whose slots are found through the variables they belong to.
+        variables: TFRA variables, or embeddings' trainable views of them.
+
+    Returns:
+        The groups, ordered by name.
+
+    Raises:
+        InvalidOptionError: something in `variables` is not a TFRA variable, two variables have the
+            same name, or a table cannot be checkpointed.
+    """
+    found: dict[int, de.Variable] = {}
+    for variable in variables:
+        _collect(_as_variable(variable), found)
+    for root in (model, optimizer):
+        if root is not None:
+            for variable in _variables_below(root):
+                _collect(variable, found)
+    groups = [_group_of(parameter) for parameter in found.values()]
+    names = [group.name for group in groups]
+    if len(set(names)) < len(names):
+        raise errors.InvalidOptionError(
+            f"Two TFRA variables have the same name. Received: {sorted(names)}. Expected: distinct "
+            "names, since checkpoints know variables by name. Give each layer its own name."
+        )
+    return sorted(groups, key=lambda group: group.name)
+
+
+def export_keys(attached: AttachedTable) -> tf.Tensor:
+    """Returns the keys [n] of a table; only while nobody updates it."""
+    return _export(attached.table)[0]
+
+
+def clear_tables(group: TableGroup) -> None:
+    """Empties the group's tables behind the tracker's back, for a restore."""
+    for shard in group.shards:
+        for attached in shard.tables:
+            _clear(attached.table)
+
+
+def untracked_rows(group: TableGroup) -> int:
+    """Returns how many more rows the tables hold than the trackers know; 0 when all is well."""
+    missing = 0
+    for shard in group.shards:
+        known = shard.stats()["rows"]
+        for attached in shard.tables:
+            missing = max(missing, int(attached.table.size()) - known)
+    return missing
+
+
+def _collect(variable: de.Variable, found: dict[int, de.Variable]) -> None:
+    parameter = _parameter_of(variable)
+    found.setdefault(id(parameter), parameter)
+
+
+def _as_variable(variable: Any) -> de.Variable:
+    if isinstance(variable, de.Variable):
+        return variable
+    if isinstance(variable, de.TrainableWrapper):
+        return variable.params
+    raise errors.InvalidOptionError(
+        f"Invalid value in variables. Received: {variable!r} of type {type(variable).__name__}. "
+        "Expected: variables of tfra.dynamic_embedding (from get_variable, or a layer's params)."
+    )
+
+
+def _variables_below(root: Any) -> Iterator[de.Variable]:
+    for node in tf.train.TrackableView(root).descendants():
+        if isinstance(node, de.Variable):
+            yield node
+        elif isinstance(node, de.TrainableWrapper):
+            yield node.params
+
+
+def _slots_of(parameter: de.Variable) -> Iterator[de.Variable]:
+    for view in list(parameter._trainable_store.values()):
+        slots = view._optimizer_vars
+        yield from getattr(slots, "value", slots)
+
+
+def _members_of(parameter: de.Variable) -> Iterator[de.Variable]:
+    yield parameter
+    if parameter.restrict_policy is not None and parameter.restrict_policy.status is not None:
+        yield parameter.restrict_policy.status
+    yield from _slots_of(parameter)
+
+
+def _parameter_of(variable: de.Variable) -> de.Variable:
+    """The variable whose slot or restrict-policy state this is, or itself."""
+    _register(variable)
+    for parameter in list(_variables.values()):
+        members = _members_of(parameter)
+        next(members)
+        if any(member is variable for member in members):
+            return parameter
+    return variable
+
+
+def _register(variable: de.Variable) -> None:
+    with _lock:
+        _variables[id(variable)] = variable
+        for table in variable.tables:
+            _owners[id(table)] = variable
+
+
+def _group_of(parameter: de.Variable) -> TableGroup:
+    with _lock:
+        group = getattr(parameter, "_adaptcp_group", None)
+        if group is None:
+            _check_can_track(parameter)
+            group = TableGroup(parameter.name, parameter.key_dtype, parameter.devices)
+            parameter._adaptcp_group = group
+        for member in _members_of(parameter):
+            _attach(group, parameter, member)
+        return group
+
+
+def _check_can_track(parameter: de.Variable) -> None:
+    for table in parameter.tables:
+        if not isinstance(table, _Table) or table._device_type == "GPU":
+            raise errors.InvalidOptionError(
+                f"TFRA variable {parameter.name!r} cannot be checkpointed. Received: a "
+                f"{type(table).__name__} on {table._device or 'the default device'}. Expected: "
+                "CuckooHashTable on a CPU; pass devices=['/CPU:0'] and no other kv_creator."
+            )
+
+
+def _attach(group: TableGroup, parameter: de.Variable, member: de.Variable) -> None:
+    _register(member)
+    prefix = parameter.name + "/"
+    name = PARAMETER if member is parameter else member.name
+    if name.startswith(prefix):
+        name = name[len(prefix) :]
+    for shard, table in zip(group.shards, member.tables):
+        if _attachment(table) is not None:
+            continue
+        try:
+            attached = shard.attach(table, name)
+        except tf.errors.InvalidArgumentError as error:
+            raise errors.InvalidOptionError(
+                f"TFRA variable {member.name!r} cannot be checkpointed: {error.message}"
+            ) from error
+        table._adaptcp_attached = attached
+        if tf.executing_eagerly():
+            shard.adopt(export_keys(attached))
+
+
+def _attachment(table: Any) -> AttachedTable | None:
+    attached = getattr(table, "_adaptcp_attached", None)
+    # TFRA copies table objects when it exports a model; the copy is another table.
+    return attached if attached is not None and attached.table is table else None
+
+
+def _tracked(table: Any) -> AttachedTable | None:
+    """The table's attachment, made now when somebody watches; None when it is not tracked."""
+    attached = _attachment(table)
+    if attached is not None:
+        return attached
+    if not _watchers and not getattr(table, "_adaptcp_always", False):
+        return None
+    # A table copied from a tracked one belongs to no variable.
+    owner = None if hasattr(table, "_adaptcp_attached") else _owners.get(id(table))
+    if owner is None or table._device_type == "GPU":
+        return None
+    # The ops that make trackers must run now, not become part of the function being traced.
+    with tf.init_scope():
+        _group_of(_parameter_of(owner))
+    return _attachment(table)
+
+
+def _after(*operations: Any) -> Any:
+    return tf.control_dependencies([operation for operation in operations if operation is not None])
+
+
+def _hooked_init_variable(self: de.Variable, *args: Any, **kwargs: Any) -> None:
+    _init_variable(self, *args, **kwargs)
+    _register(self)
+
+
+def _hooked_insert(self: Any, keys: Any, values: Any, name: str | None = None) -> Any:
+    attached = _tracked(self)
+    if attached is None:
+        return _insert(self, keys, values, name)
+    keys = tf.convert_to_tensor(keys, self._key_dtype)
+    values = tf.convert_to_tensor(values, self._value_dtype)
+    with _after(attached.attach_op), tf.device(attached.shard.device):
+        return ops.adaptcp_insert(
+            attached.shard.handle,
+            self.resource_handle,
+            keys,
+            values,
+            table_index=attached.index,
+            name=name,
+        )
+
+
+def _hooked_remove(self: Any, keys: Any, name: str | None = None) -> Any:
+    attached = _tracked(self)
+    if attached is None or keys.dtype != self._key_dtype:
+        return _remove(self, keys, name)
+    with _after(attached.attach_op), tf.device(attached.shard.device):
+        return ops.adaptcp_remove(
+            attached.shard.handle,
+            self.resource_handle,
+            keys,
+            table_index=attached.index,
+            name=name,
+        )
+
+
+def _hooked_accum(
+    self: Any, keys: Any, values_or_deltas: Any, exists: Any, name: str | None = None
+) -> Any:
+    attached = _tracked(self)
+    if attached is None:
+        return _accum(self, keys, values_or_deltas, exists, name)
+    keys = tf.convert_to_tensor(keys, self._key_dtype)
+    with _after(attached.attach_op), tf.device(attached.shard.device):
+        before = ops.adaptcp_before_update(attached.shard.handle, keys)
+    with _after(before):
+        changed = _accum(self, keys, values_or_deltas, exists, name)
+    with _after(changed), tf.device(attached.shard.device):
+        return ops.adaptcp_after_update(attached.shard.handle, keys)
+
+
+def _replace(table: Any, change: Callable[[], Any]) -> Any:
+    """Runs a change of a whole table between the tracker's brackets."""
+    attached = _tracked(table)
+    if attached is None:
+        return change()
+    shard = attached.shard
+    with _after(attached.attach_op), tf.device(shard.device):
+        before = ops.adaptcp_before_replace(shard.handle)
+    with _after(before):
+        changed = change()
+    with _after(changed), tf.device(shard.device):
+        keys = tf.concat([export_keys(other) for other in shard.tables], axis=0)
+        return ops.adaptcp_after_replace(shard.handle, keys)
+
+
+def _hooked_clear(self: Any, name: str | None = None) -> Any:
+    return _replace(self, lambda: _clear(self, name))
+
+
+def _hooked_load_from_file_system(self: Any, *args: Any, **kwargs: Any) -> Any:
+    return _replace(self, lambda: _load_from_file_system(self, *args, **kwargs))
+
+
+def _hooked_restore_saveable(self: Any, *args: Any, **kwargs: Any) -> Any:
+    return _replace(self.op, lambda: _restore_saveable(self, *args, **kwargs))
+
+
+def _install_hooks() -> None:
+    de.Variable.__init__ = _hooked_init_variable
+    _Table.insert = _hooked_insert
+    _Table.remove = _hooked_remove
+    _Table.accum = _hooked_accum
+    _Table.clear = _hooked_clear
+    _Table.load_from_file_system = _hooked_load_from_file_system
+    _Table._Saveable.restore = _hooked_restore_saveable
+
+
+_install_hooks()

@@ -1,0 +1,6 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Checkpoints for `tf.keras.Model.fit`."""
+
+from adaptcp_tf._src.keras import AdaptiveCheckpoint
+
+__all__ = ["AdaptiveCheckpoint"]
