@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: Apache-2.0
+// A segment reads back as it was written, block by block, table by table, from several threads.
+
+#include "custom_ops/engine/segment_reader.h"
+
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "tests/cc/engine/segment_file.h"
+
+namespace adaptcp {
+namespace {
+
+TEST(SegmentReaderTest, BlocksReadBackAsWritten) {
+  for (const KeyType key_type : {KeyType::kInt64, KeyType::kInt32, KeyType::kString}) {
+    SegmentFile file(MakeHeader(key_type));
+    file.BuildSample();
+    EXPECT_OK(file.ReadAll());
+    EXPECT_OK(file.OpenAndVerify());
+  }
+}
+
+TEST(SegmentReaderTest, EveryDtypeAndDimReadsBack) {
+  for (const char* dtype :
+       {"float64", "float32", "float16", "bfloat16", "int64", "int32", "int8", "bool"}) {
+    for (const uint32_t dim : {1u, 2u, 99u, 100u, 101u, 200u}) {
+      SegmentHeader header = MakeHeader();
+      header.tables = {MakeTable("parameter", dtype, dim)};
+      SegmentFile file(header);
+      BlockMaker make(header);
+      file.Build({make.Rows(10), make.Rows(1)});
+      EXPECT_OK(file.ReadAll());
+    }
+  }
+}
+
+TEST(SegmentReaderTest, SegmentWithoutBlocksReadsBack) {
+  SegmentFile file;
+  file.Build({});
+  EXPECT_OK(file.ReadAll());
+  EXPECT_OK(file.OpenAndVerify());
+  EXPECT_EQ(file.reader()->num_blocks(), 0u);
+  EXPECT_EQ(file.reader()->rows(), 0u);
+}
+
+TEST(SegmentReaderTest, SegmentOfTombstonesOnlyReadsBack) {
+  SegmentFile file;
+  file.Build({BlockMaker(file.header()).Tombstones(1000)});
+  EXPECT_OK(file.ReadAll());
+  EXPECT_EQ(file.reader()->rows(), 0u);
+  EXPECT_EQ(file.reader()->tombstones(), 1000u);
+}
+
+TEST(SegmentReaderTest, IndexTellsRowsAndKindsOfTheBlocks) {
+  SegmentFile file;
+  file.BuildSample();
+  ASSERT_OK(file.Open());
+  const SegmentReader& reader = *file.reader();
+  EXPECT_EQ(reader.path(), SegmentFile::kPath);
+  EXPECT_EQ(reader.bytes(), file.bytes().size());
+  ASSERT_EQ(reader.num_blocks(), 3u);
+  EXPECT_EQ(reader.block(0).rows, 3u);
+  EXPECT_FALSE(reader.block(0).tombstones);
+  EXPECT_EQ(reader.block(1).rows, 2u);
+  EXPECT_TRUE(reader.block(1).tombstones);
+  EXPECT_TRUE(reader.block(1).values.empty());
+  EXPECT_EQ(reader.block(2).values.size(), 2u);
+}
+
+TEST(SegmentReaderTest, KeysReadWithoutTouchingValues) {
+  SegmentFile file;
+  file.BuildSample();
+  ASSERT_OK(file.Open());
+  const RecordRef values = file.reader()->block(0).values[0];
+  file.files().Corrupt(SegmentFile::kPath, values.payload_offset(), values.length);
+  RowBlock block;
+  ASSERT_OK(file.reader()->ReadKeys(0, &block));
+  EXPECT_TRUE(block == WithoutValues(BlockMaker(file.header()).Rows(3)));
+}
+
+TEST(SegmentReaderTest, BlocksAndTablesThatAreNotThereAreRefused) {
+  SegmentFile file;
+  file.BuildSample();
+  ASSERT_OK(file.Open());
+  RowBlock block;
+  std::vector<char> values;
+  const SegmentReader& reader = *file.reader();
+  ExpectFailure(reader.ReadKeys(3, &block), StatusCode::kInvalidArgument,
+                "dir/segment.acp: expected a block below 3, found 3");
+  ExpectFailure(reader.ReadValues(3, 0, &values), StatusCode::kInvalidArgument,
+                "no values of table 0 in block 3 of 3");
+  ExpectFailure(reader.ReadValues(0, 2, &values), StatusCode::kInvalidArgument,
+                "no values of table 2");
+  ExpectFailure(reader.ReadValues(1, 0, &values), StatusCode::kInvalidArgument,
+                "no values of table 0 in block 1");
+}
+
+TEST(SegmentReaderTest, MissingFileIsNotFound) {
+  SegmentFile file;
+  ExpectFailure(file.Open(), StatusCode::kNotFound, SegmentFile::kPath);
+}
+
+TEST(SegmentReaderTest, FailingReadsAreReported) {
+  SegmentFile file;
+  file.BuildSample();
+  ASSERT_OK(file.OpenAndVerify());
+  const int reads = file.files().OperationCount(MemoryFileSystem::kRead);
+  for (int nth = 1; nth <= reads; ++nth) {
+    file.files().FailNth(MemoryFileSystem::kRead, nth, Status(StatusCode::kUnavailable, "gone"));
+    ExpectFailure(file.OpenAndVerify(), StatusCode::kUnavailable, "dir/segment.acp: gone");
+  }
+  EXPECT_OK(file.OpenAndVerify());
+}
+
+TEST(SegmentReaderTest, ThreadsMayReadDifferentBlocksAtOnce) {
+  SegmentFile file;
+  BlockMaker make(file.header());
+  std::vector<RowBlock> blocks;
+  for (int i = 0; i < 16; ++i) blocks.push_back(i % 3 == 2 ? make.Tombstones(50) : make.Rows(50));
+  file.Build(blocks);
+  ASSERT_OK(file.Open());
+  std::vector<RowBlock> read(blocks.size());
+  std::vector<Status> statuses(blocks.size());
+  const auto read_every_fourth = [&](size_t first) {
+    for (size_t i = first; i < read.size(); i += 4) {
+      statuses[i] = file.reader()->ReadKeys(i, &read[i]);
+      for (size_t table = 0; table < read[i].columns.size(); ++table) {
+        statuses[i].Update(file.reader()->ReadValues(i, table, &read[i].columns[table].values));
+      }
+      statuses[i].Update(file.reader()->Verify());
+    }
+  };
+  std::vector<std::thread> threads;
+  for (size_t first = 0; first < 4; ++first) threads.emplace_back(read_every_fourth, first);
+  for (std::thread& thread : threads) thread.join();
+  for (const Status& status : statuses) EXPECT_OK(status);
+  EXPECT_TRUE(read == blocks);
+}
+
+}  // namespace
+}  // namespace adaptcp

@@ -1,0 +1,63 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The benchmarks run as a user runs them and print the keys that others rely on."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def run_benchmark(name, *arguments):
+    command = [sys.executable, str(ROOT / "benchmarks" / name), *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True, check=False)
+
+
+def report_of(name, *arguments):
+    done = run_benchmark(name, *arguments, "--json")
+    assert done.returncode == 0, done.stderr[-3000:]
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+def test_training_reports_every_strategy_at_every_interval():
+    report = report_of(
+        "training.py",
+        *("--strategies", "none,tracking,adaptive", "--intervals", "4,2", "--rounds", 2),
+        *("--rows", 2_000, "--batch", 128, "--profile"),
+    )
+    rows = {(row["strategy"], row["interval"]): row for row in report["results"]}
+    assert list(rows) == [("none", None), ("tracking", None), ("adaptive", 4), ("adaptive", 2)]
+    assert rows["none", None]["ratio_to_none"] == 1
+    assert [row["checkpoints"] for row in rows.values()] == [0, 0, 4, 8]
+    for row in rows.values():
+        assert row["samples_per_second"] > 0 and row["ratio_to_none"] > 0
+    for interval in (4, 2):
+        row = rows["adaptive", interval]
+        assert row["bytes_written"] > 0
+        assert 0 <= row["stall_ms_per_checkpoint"] <= row["stall_ms_max"]
+    assert report["conditions"]["arguments"]["seed"] == 0
+    assert set(report["conditions"]) >= {"python", "packages", "cores", "memory_gib"}
+
+
+def test_tracker_reports_time_and_memory():
+    report = report_of("tracker.py", "--rows", 50_000, "--dirty", 500)
+    assert report["rows"] == 50_000
+    assert report["ns_per_key"] > 0 and report["ns_per_key_new_row"] > 0
+    assert 16 <= report["bytes_per_row"] < 100
+    assert [one["rows"] for one in report["checkpoint"]] == [5_000, 50_000]
+    assert report["checkpoint_ratio"] > 0
+
+
+@pytest.mark.parametrize(
+    "name, arguments, message",
+    [
+        ("training.py", ["--steps", 7, "--intervals", "5"], "--steps must be a multiple"),
+        ("tracker.py", ["--rows", 100, "--dirty", 11], "--dirty must be at most a tenth"),
+    ],
+)
+def test_sizes_that_do_not_fit_are_refused(name, arguments, message):
+    done = run_benchmark(name, *arguments)
+    assert done.returncode == 2 and message in done.stderr
