@@ -98,9 +98,9 @@ class CheckpointManager:
         self._deferred: Any = None
         self._skipped = 0
         self._reports: list[SaveReport] = []
-        watch()
+        watched = watch(model, optimizer)
         # Also gives up lock and watch when the manager is dropped without close().
-        self._finalizer = weakref.finalize(self, _give_back, self._lock, self._executor)
+        self._finalizer = weakref.finalize(self, _give_back, self._lock, self._executor, watched)
         try:
             self._refresh_groups()
         except errors.AdaptCPError:
@@ -351,7 +351,9 @@ class CheckpointManager:
             )
 
 
-def _give_back(lock: DirectoryLock, executor: concurrent.futures.Executor) -> None:
+def _give_back(
+    lock: DirectoryLock, executor: concurrent.futures.Executor, watched: tuple[Any, Any]
+) -> None:
     executor.shutdown(wait=True)
-    unwatch()
+    unwatch(watched)
     lock.release()

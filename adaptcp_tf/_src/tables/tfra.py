@@ -28,7 +28,8 @@ _restore_saveable = _Table._Saveable.restore
 _init_variable = de.Variable.__init__
 
 _lock = threading.RLock()
-_watchers = 0
+# What managers save, one entry each: tables found there when an update is built become tracked.
+_watched: list[tuple[Any, Any]] = []
 # id -> variable, for every TFRA variable seen; and id of a table -> its variable.
 _variables: weakref.WeakValueDictionary[int, de.Variable] = weakref.WeakValueDictionary()
 _owners: weakref.WeakValueDictionary[int, de.Variable] = weakref.WeakValueDictionary()
@@ -51,18 +52,22 @@ class TrackedTableCreator(de.CuckooHashTableCreator):
         return table
 
 
-def watch() -> None:
-    """From now until `unwatch`, every TFRA table whose update is built becomes tracked."""
-    global _watchers
+def watch(model: Any, optimizer: Any) -> tuple[Any, Any]:
+    """From now until `unwatch`, tables that the model makes are tracked from their first update on.
+
+    Returns:
+        What to give to `unwatch`.
+    """
+    watched = (model, optimizer)
     with _lock:
-        _watchers += 1
+        _watched.append(watched)
+    return watched
 
 
-def unwatch() -> None:
-    """Ends one `watch`. Tables that are tracked stay so: their ops may be part of graphs."""
-    global _watchers
+def unwatch(watched: tuple[Any, Any]) -> None:
+    """Ends a `watch`. Tables that are tracked stay so: their ops may be part of graphs."""
     with _lock:
-        _watchers -= 1
+        _watched[:] = [entry for entry in _watched if entry is not watched]
 
 
 def is_tfra_variable(variable: tf.Variable) -> bool:
@@ -236,16 +241,23 @@ def _tracked(table: Any) -> AttachedTable | None:
     attached = _attachment(table)
     if attached is not None:
         return attached
-    if not _watchers and not getattr(table, "_adaptcp_always", False):
-        return None
+    always = getattr(table, "_adaptcp_always", False)
     # A table copied from a tracked one belongs to no variable.
     owner = None if hasattr(table, "_adaptcp_attached") else _owners.get(id(table))
-    if owner is None or table._device_type == "GPU":
+    if owner is None or not (always or _watched):
+        return None
+    parameter = _parameter_of(owner)
+    if not always and not hasattr(parameter, "_adaptcp_group") and not _is_watched(parameter):
         return None
     # The ops that make trackers must run now, not become part of the function being traced.
     with tf.init_scope():
-        _group_of(_parameter_of(owner))
+        _group_of(parameter)
     return _attachment(table)
+
+
+def _is_watched(parameter: de.Variable) -> bool:
+    roots = [root for watched in list(_watched) for root in watched if root is not None]
+    return any(variable is parameter for root in roots for variable in _variables_below(root))
 
 
 def _after(*operations: Any) -> Any:
