@@ -66,6 +66,8 @@ class AttachTableOp : public tensorflow::OpKernel {
     tensorflow::core::RefCountPtr<tensorflow::lookup::LookupInterface> table;
     OP_REQUIRES_OK(context, LookupGroup(context, 0, &resource));
     OP_REQUIRES_OK(context, LookupTable(context, 1, &table));
+    // In a TF1 graph every step runs this op; only the first may stop the updates.
+    if (resource->group()->IsAttached(table_index_, table.get())) return;
     OP_REQUIRES(context, table->key_dtype() == resource->key_dtype(),
                 tensorflow::errors::InvalidArgument(
                     "table '", table_name_, "': expected ",

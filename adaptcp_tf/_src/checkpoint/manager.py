@@ -140,7 +140,7 @@ class CheckpointManager:
         """Takes a cut and returns; the checkpoint is written while training goes on.
 
         Args:
-            step: what to save it under; not saved before.
+            step: what to save it under; above every step in the directory.
             position: where in the input the cut is, for a resume.
             counters: JSON values to keep in the manifest.
 
@@ -151,7 +151,7 @@ class CheckpointManager:
         Raises:
             CheckpointFailedError: an earlier checkpoint failed in the background; told once. This
                 one was not begun, call again.
-            CheckpointExistsError: the step exists.
+            CheckpointExistsError: the directory holds this step or a later one.
             InvalidOptionError: the step is not a number from 0.
             IncompatibleModelError: tables were updated behind the manager's back.
         """
@@ -223,6 +223,26 @@ class CheckpointManager:
             self._deferred = defer_until_built(self._model, lambda: self._restore(manifest))
             return None
         return self._restore(manifest)
+
+    def delete_newer(self, step: int) -> None:
+        """Deletes the checkpoints after `step`, so that training can go on from that one.
+
+        Args:
+            step: the newest step to keep.
+
+        Raises:
+            CheckpointFailedError: a checkpoint failed in the background; told once.
+            StorageError: something could not be deleted.
+        """
+        self._check_open()
+        self.wait()
+        for newer in self.all_steps():
+            if newer > step:
+                self._store.delete_manifest(newer)
+        if self._saver.previous is not None and self._saver.previous.step > step:
+            # The rows trained since are in no checkpoint that is left.
+            self._saver.previous = None
+        self._saver.collect_garbage()
 
     def close(self) -> None:
         """Waits for the save in flight, gives back the directory and lets go of the variables."""
@@ -344,10 +364,12 @@ class CheckpointManager:
             raise errors.InvalidOptionError(
                 f"Invalid value for step. Received: {step!r}. Expected: an integer from 0."
             )
-        if step in self.all_steps():
+        latest = self.latest_step()
+        if latest is not None and step <= latest:
             raise errors.CheckpointExistsError(
-                f"A checkpoint of step {step} exists already in {self.directory!r}. Save under "
-                "another step, or delete that checkpoint first."
+                f"Checkpoints must be saved under rising steps. Received: {step}. Expected: more "
+                f"than {latest}, the newest in {self.directory!r}. Restore that one first, call "
+                "delete_newer(step) to go on from an older one, or use another directory."
             )
 
 

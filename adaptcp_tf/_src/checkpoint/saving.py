@@ -165,12 +165,17 @@ class Saver:
             StorageError: something could not be deleted; a later call tries again.
         """
         protected = [] if self.previous is None else list(self.previous.files())
-        collect(
+        report = collect(
             self._store,
             max_to_keep=self._max_to_keep,
             keep_period=self._keep_period,
             protected=protected,
         )
+        if report.unreadable:
+            logger.warning(
+                "no segment is deleted while these manifests cannot be read: %s. Move them away.",
+                ", ".join(report.unreadable),
+            )
 
     def _drain(self, cut: Cut, attempt: str) -> tuple[list[Segment], dict[str, int]]:
         directory = self._store.path(attempt)

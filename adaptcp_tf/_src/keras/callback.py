@@ -115,7 +115,7 @@ class AdaptiveCheckpoint(tf.keras.callbacks.Callback):
         Returns:
             A dataset of the same elements, that starts where the newest checkpoint was taken.
         """
-        return resumed(dataset, self._checkpoint_position(dataset))
+        return resumed(dataset, self._checkpoint_position())
 
     def wait(self, timeout_secs: float | None = None) -> None:
         """Returns when every checkpoint is durable.
@@ -135,6 +135,7 @@ class AdaptiveCheckpoint(tf.keras.callbacks.Callback):
     def on_train_begin(self, logs: Any = None) -> None:
         """Prepares the restore, which happens when the first step has been built."""
         if self._manager is None:
+            self._check_may_start_anew()
             self._manager = CheckpointManager(
                 self._directory, model=self.model, options=self._options
             )
@@ -142,7 +143,7 @@ class AdaptiveCheckpoint(tf.keras.callbacks.Callback):
         # A step that was traced before this callback existed updates tables behind its back.
         self.model.train_function = self.model.make_train_function(force=not self._started)
         if not self._started and self._restore_step is not None:
-            position = self._checkpoint_position(None)
+            position = self._checkpoint_position()
             self.model._training_state = InitialPosition(position)
             before_first_step(self.model, self._restore_checkpoint)
             self._position = position
@@ -182,6 +183,15 @@ class AdaptiveCheckpoint(tf.keras.callbacks.Callback):
             self._manager.wait()
             self._save()
 
+    def _check_may_start_anew(self) -> None:
+        latest = CheckpointStore(self._directory).latest_step()
+        if not self._restore and latest is not None:
+            raise errors.InvalidOptionError(
+                f"restore=False, but {self._directory!r} holds checkpoints up to step {latest}. "
+                "Expected: a directory without checkpoints, so that those of two trainings do not "
+                "mix. Choose another directory or empty this one."
+            )
+
     def _save(self) -> None:
         step = self._position.batches_total
         if step == self._last_saved:
@@ -206,7 +216,7 @@ class AdaptiveCheckpoint(tf.keras.callbacks.Callback):
         if failure is not None:
             logger.warning("%s", failure)
 
-    def _checkpoint_position(self, dataset: tf.data.Dataset | None) -> Position:
+    def _checkpoint_position(self) -> Position:
         if self._restore_step is None:
             return _START
         position = CheckpointStore(self._directory).read(self._restore_step).position
@@ -216,7 +226,6 @@ class AdaptiveCheckpoint(tf.keras.callbacks.Callback):
                 "where in the input it was taken. Expected: a checkpoint of this callback. Pass "
                 "restore=False and restore it with CheckpointManager.restore."
             )
-        del dataset
         return position
 
     def _restore_checkpoint(self) -> None:
