@@ -53,7 +53,7 @@ struct CutCounts {
 // blocks in the order they fill. Once writing failed, blocks are discarded so that nobody waits.
 class Cut {
  public:
-  using DirtyLists = std::array<std::vector<int64_t>, RowTracker::kStripes>;
+  using DirtyLists = std::array<KeyList, RowTracker::kStripes>;
 
   // The cut closes the intervals from `first_interval` to options.interval; `dirty` holds, per
   // stripe, the keys updated in them. `tables` are those whose
@@ -68,7 +68,7 @@ class Cut {
   uint32_t first_interval() const { return first_interval_; }
   uint32_t tag() const { return tag_; }
   const std::vector<Table*>& tables() const { return tables_; }
-  const std::vector<int64_t>& dirty(size_t stripe) const { return dirty_[stripe]; }
+  const KeyList& dirty(size_t stripe) const { return dirty_[stripe]; }
   size_t block_capacity() const { return pool_->capacity(); }
 
   // A block of `lane` with room for `room` rows (at most block_capacity()). May wait for memory:

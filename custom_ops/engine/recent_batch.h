@@ -41,10 +41,9 @@ class RecentBatch {
     return Verdict::kMarkAndTell;
   }
 
-  void Done(bool success) TF_LOCKS_EXCLUDED(mu_) {
+  void Done() TF_LOCKS_EXCLUDED(mu_) {
     MutexLock lock(&mu_);
     marking_ = false;
-    if (!success) batch_ = KeyBatch();
     done_.SignalAll();
   }
 

@@ -9,9 +9,9 @@
 namespace adaptcp {
 namespace {
 
-// A stripe stays locked while this many rows are read: long enough to overlap the tables' cache
-// misses, short enough that training hardly waits.
-constexpr size_t kMaxRowsPerLock = 128;
+// Long enough to overlap the tables' cache misses, short enough that an update never holds a stripe
+// for long.
+constexpr size_t kMaxBatchRows = 128;
 
 uint8_t PackFlags(const RowEntry& row, uint8_t flags) {
   return static_cast<uint8_t>(flags | (row.history << kRowHistoryShift));
@@ -39,12 +39,13 @@ RowSaver::RowSaver(Cut* cut, const RateModel* rates, KeyInterner* interner, Save
       rates_(rates),
       interner_(interner),
       reason_(reason),
-      max_rows_(std::min(kMaxRowsPerLock, cut->block_capacity())) {}
+      max_rows_(std::min(kMaxBatchRows, cut->block_capacity())) {}
 
 RowSaver::~RowSaver() {
   FlushTombstones();
   for (size_t lane = 0; lane < kLanes; ++lane) {
-    if (blocks_[lane]) cut_->GiveBackBlock(static_cast<Lane>(lane), std::move(blocks_[lane]));
+    std::unique_ptr<RowBlock>& block = batches_[lane].block;
+    if (block) cut_->GiveBackBlock(static_cast<Lane>(lane), std::move(block));
   }
   if (!cooled_.empty()) cut_->AddCooled(cooled_);
   cut_->AddCounts(counts_);
@@ -52,8 +53,9 @@ RowSaver::~RowSaver() {
 
 void RowSaver::Reserve(size_t rows) {
   FlushTombstones();
+  for (Batch& batch : batches_) batch.keys.clear();
   const auto reserve = [&](Lane lane) {
-    std::unique_ptr<RowBlock>& block = blocks_[static_cast<size_t>(lane)];
+    std::unique_ptr<RowBlock>& block = batches_[static_cast<size_t>(lane)].block;
     if (block && block->rows() + rows <= cut_->block_capacity()) return;
     if (block) cut_->GiveBackBlock(lane, std::move(block));
     block = cut_->TakeBlock(lane, rows);
@@ -84,46 +86,53 @@ bool RowSaver::IsHot(const RowEntry& row) const {
   return rate >= std::min(1.0, options.hot_threshold * band);
 }
 
-void RowSaver::Add(RowEntry* row) {
-  // Claimed at once, so that a key that stands twice in one update is saved once.
-  row->saved = cut_->tag();
+void RowSaver::Add(const RowEntry& row) {
   const Lane lane = cut_->options().base ? Lane::kBase
-                    : IsHot(*row)        ? Lane::kDifferential
+                    : IsHot(row)         ? Lane::kDifferential
                                          : Lane::kIncrement;
-  added_[static_cast<size_t>(lane)].push_back(row);
+  batches_[static_cast<size_t>(lane)].keys.push_back(row.key);
 }
 
-Status RowSaver::Save(Stripe* stripe) {
-  Status status;
-  for (size_t lane = 0; lane < kLanes; ++lane) {
-    if (status.ok() && !added_[lane].empty()) status = SaveLane(lane, stripe);
-    // Even after an error: the entries move once the stripe is unlocked.
-    added_[lane].clear();
+Status RowSaver::Read() {
+  for (Batch& batch : batches_) {
+    if (!batch.keys.empty()) ADAPTCP_RETURN_IF_ERROR(ReadLane(&batch));
   }
-  return status;
+  return Status::OK();
 }
 
-Status RowSaver::SaveLane(size_t lane, Stripe* stripe) {
-  const std::vector<RowEntry*>& rows = added_[lane];
-  RowBlock* block = blocks_[lane].get();
-  const size_t first = block->rows();
-  keys_.clear();
-  for (const RowEntry* row : rows) keys_.push_back(row->key);
-  for (size_t t = 0; t < block->columns.size(); ++t) {
-    TableColumn& column = block->columns[t];
+Status RowSaver::ReadLane(Batch* batch) {
+  const size_t first = batch->block->rows();
+  for (size_t t = 0; t < batch->block->columns.size(); ++t) {
+    TableColumn& column = batch->block->columns[t];
     ADAPTCP_RETURN_IF_ERROR(cut_->tables()[t]->Read(
-        keys_.data(), rows.size(), column.values.data() + first * column.row_bytes,
+        batch->keys.data(), batch->keys.size(), column.values.data() + first * column.row_bytes,
         column.present.data() + first));
   }
-  for (size_t i = 0; i < rows.size(); ++i) {
+  return Status::OK();
+}
+
+void RowSaver::Append(Stripe* stripe) {
+  for (size_t lane = 0; lane < kLanes; ++lane) {
+    if (!batches_[lane].keys.empty()) AppendLane(lane, stripe);
+  }
+}
+
+void RowSaver::AppendLane(size_t lane, Stripe* stripe) {
+  RowBlock* block = batches_[lane].block.get();
+  const std::vector<int64_t>& keys = batches_[lane].keys;
+  const size_t first = block->rows();
+  for (size_t i = 0; i < keys.size(); ++i) {
+    RowEntry* row = stripe->rows.Find(keys[i], HashKey(keys[i]));
+    // Saved meanwhile by an update, or standing twice in one update.
+    if (row == nullptr || !Needs(*row)) continue;
+    row->saved = cut_->tag();
     if (!InAnyTable(*block, first + i)) {
-      AddTombstone(rows[i], stripe);
+      AddTombstone(row, stripe);
       continue;
     }
     if (block->rows() != first + i) MoveRow(block, first + i, block->rows());
-    AppendRow(lane, rows[i], stripe);
+    AppendRow(lane, row, stripe);
   }
-  return Status::OK();
 }
 
 void RowSaver::AppendRow(size_t lane, RowEntry* row, Stripe* stripe) {
@@ -132,11 +141,11 @@ void RowSaver::AppendRow(size_t lane, RowEntry* row, Stripe* stripe) {
   if (row->standing && static_cast<Lane>(lane) == Lane::kIncrement) cooled_.push_back(row->key);
   row->hot = hot;
   row->standing = differential;
-  if (differential && !row->listed) {
+  if (differential && !row->listed && !stripe->standing.overflowed()) {
     row->listed = 1;
-    stripe->standing.push_back(row->key);
+    stripe->standing.Add(row->key, stripe->rows.capacity());
   }
-  AppendKey(*row, hot ? kRowHot : 0, blocks_[lane].get());
+  AppendKey(*row, hot ? kRowHot : 0, batches_[lane].block.get());
   ++(hot ? counts_.rows_hot : counts_.rows_cold);
   ++(reason_ == SaveReason::kUpdate ? counts_.rows_saved_on_update : counts_.rows_drained);
 }

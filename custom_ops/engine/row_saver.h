@@ -20,8 +20,13 @@ namespace adaptcp {
 // Who saves: an update that is about to change the row, or the drain.
 enum class SaveReason { kUpdate, kDrain };
 
-// Used by one thread for one update or one drain. Per stripe: Reserve, lock, Add each row that
-// Needs it, Save, unlock.
+// Used by one thread for one update or one drain, in batches of keys of one stripe.
+//
+// An update holds the stripe's mutex all the while: Reserve, lock, Add each row that Needs it, Read,
+// Append, unlock; it then marks and changes the rows. The drain, which reads many more rows, must not
+// keep updates waiting: it holds the mutex to Add and again to Append, and reads in between. Append
+// takes only those rows that the cut still needs, so what an update has saved and changed meanwhile
+// is dropped.
 class RowSaver {
  public:
   // `interner` translates keys of string tables, nullptr for integer keys. All outlive the saver.
@@ -31,20 +36,24 @@ class RowSaver {
   RowSaver(const RowSaver&) = delete;
   RowSaver& operator=(const RowSaver&) = delete;
 
-  // Most rows that one Reserve may ask for.
+  // Most rows of a batch.
   size_t max_rows() const { return max_rows_; }
 
-  // Makes room for `rows` rows. May wait for memory, so no stripe may be locked.
+  // Starts a batch of at most `rows` rows and makes room for them. May wait for memory, so no stripe
+  // may be locked.
   void Reserve(size_t rows);
 
   // True when the cut holds the row and nobody saved it yet.
   bool Needs(const RowEntry& row) const;
 
-  // Claims the row for this cut. Its values are read by Save, before the stripe is unlocked.
-  void Add(RowEntry* row);
+  // Puts a row that the cut needs into the batch.
+  void Add(const RowEntry& row);
 
-  // Reads the added rows from all tables. On an error the cut must fail.
-  Status Save(Stripe* stripe) TF_EXCLUSIVE_LOCKS_REQUIRED(stripe->mu);
+  // Reads the batch from all tables. On an error the cut must fail.
+  Status Read();
+
+  // Gives the rows of the batch that the cut still needs to the cut, and marks them as saved.
+  void Append(Stripe* stripe) TF_EXCLUSIVE_LOCKS_REQUIRED(stripe->mu);
 
   // Hands tombstones to the cut, which Reserve and the destructor do too. May wait like Reserve.
   void FlushTombstones();
@@ -52,10 +61,15 @@ class RowSaver {
   void AddStall(uint64_t nanos) { counts_.stall_nanos += nanos; }
 
  private:
-  static constexpr size_t kNone = kLanes;
+  // Rows of a batch that go into one lane.
+  struct Batch {
+    std::unique_ptr<RowBlock> block;  // nullptr when nothing goes into the lane
+    std::vector<int64_t> keys;
+  };
 
   bool IsHot(const RowEntry& row) const;
-  Status SaveLane(size_t lane, Stripe* stripe) TF_EXCLUSIVE_LOCKS_REQUIRED(stripe->mu);
+  Status ReadLane(Batch* batch);
+  void AppendLane(size_t lane, Stripe* stripe) TF_EXCLUSIVE_LOCKS_REQUIRED(stripe->mu);
   void AppendRow(size_t lane, RowEntry* row, Stripe* stripe)
       TF_EXCLUSIVE_LOCKS_REQUIRED(stripe->mu);
   void AddTombstone(RowEntry* row, Stripe* stripe) TF_EXCLUSIVE_LOCKS_REQUIRED(stripe->mu);
@@ -68,10 +82,8 @@ class RowSaver {
   const SaveReason reason_;
   const size_t max_rows_;
 
-  std::array<std::unique_ptr<RowBlock>, kLanes> blocks_;
-  std::array<std::vector<RowEntry*>, kLanes> added_;
-  std::vector<int64_t> keys_;           // scratch of SaveLane
-  std::vector<RowEntry> tombstones_;    // copies: entries move when the map grows
+  std::array<Batch, kLanes> batches_;
+  std::vector<RowEntry> tombstones_;  // copies: entries move when the map grows
   std::vector<int64_t> cooled_;
   CutCounts counts_;
 };

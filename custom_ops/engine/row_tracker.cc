@@ -25,8 +25,8 @@ void RowTracker::MeasureSize(size_t* rows, size_t* bytes) {
   *bytes = sizeof(*this);
   for (Stripe& stripe : stripes_) {
     MutexLock lock(&stripe.mu);
-    *bytes += stripe.rows.capacity() * sizeof(RowEntry) +
-              (stripe.dirty.capacity() + stripe.standing.capacity()) * sizeof(int64_t);
+    *bytes += stripe.rows.capacity() * sizeof(RowEntry) + stripe.dirty.bytes() +
+              stripe.standing.bytes();
     *rows += stripe.live;
   }
 }
@@ -36,8 +36,8 @@ void RowTracker::Clear() {
     MutexLock lock(&stripe.mu);
     stripe.rows = RowMap();
     stripe.live = 0;
-    stripe.dirty = {};
-    stripe.standing = {};
+    stripe.dirty = KeyList();
+    stripe.standing = KeyList();
   }
 }
 

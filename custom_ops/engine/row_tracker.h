@@ -12,7 +12,6 @@
 #include <vector>
 
 #include "custom_ops/base/mutex.h"
-#include "custom_ops/base/status.h"
 #include "custom_ops/engine/row_map.h"
 
 namespace adaptcp {
@@ -22,16 +21,49 @@ struct HashedKey {
   uint64_t hash;
 };
 
+// Keys of a stripe's rows that satisfy some condition, each once, for as long as they are few. When
+// they are many, visiting the whole map in order is faster than probing it key by key, and the list
+// would only take memory: it gives up and is then `overflowed`.
+class KeyList {
+ public:
+  // Adds a key to the list of a map with `capacity` slots.
+  void Add(int64_t key, size_t capacity) {
+    if (overflowed_) return;
+    keys_.push_back(key);
+    if (keys_.size() * kSlotsPerKey > capacity && capacity > kSmallCapacity) Overflow();
+  }
+  void Overflow() {
+    overflowed_ = true;
+    std::vector<int64_t>().swap(keys_);
+  }
+  // Whether `n` keys are few enough for a list.
+  static bool Fits(size_t n, size_t capacity) {
+    return n * kSlotsPerKey <= capacity || capacity <= kSmallCapacity;
+  }
+
+  bool overflowed() const { return overflowed_; }
+  // Meaningless when overflowed.
+  const std::vector<int64_t>& keys() const { return keys_; }
+  size_t bytes() const { return keys_.capacity() * sizeof(int64_t); }
+
+ private:
+  static constexpr size_t kSlotsPerKey = 8;
+  static constexpr size_t kSmallCapacity = 256;
+
+  std::vector<int64_t> keys_;
+  bool overflowed_ = false;
+};
+
 // One of the tracker's stripes. Aligned so that two stripes' locks never share a cache line.
 struct alignas(64) Stripe {
   Mutex mu;
   RowMap rows TF_GUARDED_BY(mu);
   // Entries of `rows` that are not removed.
   size_t live TF_GUARDED_BY(mu) = 0;
-  // Keys first updated in the current interval, each once.
-  std::vector<int64_t> dirty TF_GUARDED_BY(mu);
-  // Keys whose entry is `listed`, each once: the standing rows, and some that ceased to be.
-  std::vector<int64_t> standing TF_GUARDED_BY(mu);
+  // Rows first updated in the current interval.
+  KeyList dirty TF_GUARDED_BY(mu);
+  // Rows whose entry is `listed`: the standing rows, and some that ceased to be.
+  KeyList standing TF_GUARDED_BY(mu);
 };
 
 // Holds stripes and groups keys by stripe; the protocol lives in TableGroup.
@@ -45,10 +77,11 @@ class RowTracker {
   Stripe* stripe_of(uint64_t hash) { return &stripes_[StripeOf(hash)]; }
   const RateModel& rates() const { return rates_; }
 
-  // Calls visit(stripe, keys, n) once for each stripe that owns some of the keys, in ascending order.
-  // `visit` takes the stripe's mutex itself. Stops at the first error and returns it.
+  // Calls visit(stripe, keys, n, may_postpone) for each stripe that owns some of the keys. `visit`
+  // takes the stripe's mutex itself; it may return false to be called again, after the other
+  // stripes, with may_postpone = false.
   template <typename Visit>
-  Status VisitByStripe(const int64_t* keys, size_t n, Visit visit);
+  void VisitByStripe(const int64_t* keys, size_t n, Visit visit);
 
   // Number of rows that are not removed, and memory of maps and lists in bytes. Costs one lock a
   // stripe, whatever the number of rows.
@@ -68,16 +101,24 @@ class RowTracker {
 };
 
 template <typename Visit>
-Status RowTracker::VisitByStripe(const int64_t* keys, size_t n, Visit visit) {
+void RowTracker::VisitByStripe(const int64_t* keys, size_t n, Visit visit) {
   static thread_local std::vector<HashedKey> sorted;
   std::array<uint32_t, kStripes + 1> starts;
   SortByStripe(keys, n, &sorted, &starts);
+  std::array<uint16_t, kStripes> postponed;
+  size_t num_postponed = 0;
   for (size_t s = 0; s < kStripes; ++s) {
     const size_t count = starts[s + 1] - starts[s];
     if (count == 0) continue;
-    ADAPTCP_RETURN_IF_ERROR(visit(&stripes_[s], sorted.data() + starts[s], count));
+    if (!visit(&stripes_[s], sorted.data() + starts[s], count, /*may_postpone=*/true)) {
+      postponed[num_postponed++] = static_cast<uint16_t>(s);
+    }
   }
-  return Status::OK();
+  for (size_t i = 0; i < num_postponed; ++i) {
+    const size_t s = postponed[i];
+    visit(&stripes_[s], sorted.data() + starts[s], starts[s + 1] - starts[s],
+          /*may_postpone=*/false);
+  }
 }
 
 }  // namespace adaptcp

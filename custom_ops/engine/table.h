@@ -13,7 +13,8 @@
 namespace adaptcp {
 
 // Implemented over LookupInterface by the kernels and in memory by the tests. Safe for concurrent
-// calls; no call may wait for a thread pool, since the engine calls Read under a stripe's mutex.
+// calls: what Read returns for a row that is written meanwhile is dropped, so it may be old, new or
+// torn. No call may wait for a thread pool, since the engine calls Read under a stripe's mutex.
 class Table {
  public:
   virtual ~Table() = default;

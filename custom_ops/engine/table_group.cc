@@ -16,6 +16,9 @@ constexpr size_t kBlockValueBytes = size_t{1} << 20;
 constexpr size_t kMinBlockRows = 64;
 constexpr size_t kMaxBlockRows = size_t{1} << 16;
 
+// How far a drain that walks a stripe gets before it lets updates in.
+constexpr size_t kMaxSlotsPerLock = 4096;
+
 size_t BlockCapacity(const std::vector<uint32_t>& row_bytes) {
   size_t bytes = 0;
   for (uint32_t b : row_bytes) bytes += b;
@@ -66,51 +69,52 @@ bool TableGroup::IsAttached(size_t index, const void* identity) {
 
 Status TableGroup::Update(const KeyBatch& batch, const std::function<Status()>& apply) {
   SharedLock gate(&gate_);
-  ADAPTCP_RETURN_IF_ERROR(SaveAndMark(batch));
+  SaveAndMark(batch);
   return apply();
 }
 
 Status TableGroup::MarkUpdated(const KeyBatch& batch) {
   SharedLock gate(&gate_);
-  return SaveAndMark(batch);
+  SaveAndMark(batch);
+  return Status::OK();
 }
 
-Status TableGroup::SaveAndMark(const KeyBatch& batch) {
-  if (batch.size == 0) return Status::OK();
+void TableGroup::SaveAndMark(const KeyBatch& batch) {
+  if (batch.size == 0) return;
   const RecentBatch::Verdict verdict = recent_.Enter(batch, interval_);
-  if (verdict == RecentBatch::Verdict::kMarked) return Status::OK();
-  const Status status = MarkKeys(batch.keys, batch.size);
-  if (verdict == RecentBatch::Verdict::kMarkAndTell) recent_.Done(status.ok());
-  return status;
+  if (verdict == RecentBatch::Verdict::kMarked) return;
+  MarkKeys(batch.keys, batch.size);
+  if (verdict == RecentBatch::Verdict::kMarkAndTell) recent_.Done();
 }
 
-Status TableGroup::MarkKeys(const int64_t* keys, size_t n) {
-  std::unique_ptr<RowSaver> saver;
+void TableGroup::MarkKeys(const int64_t* keys, size_t n) {
   // A cut that failed needs no rows.
-  if (must_save_ && cut_->status().ok()) {
-    saver = std::make_unique<RowSaver>(cut_.get(), &tracker_.rates(), interner_or_null(),
-                                       SaveReason::kUpdate);
-  }
-  const Status status = tracker_.VisitByStripe(
+  if (!must_save_ || !cut_->status().ok()) {
+    tracker_.VisitByStripe(keys, n, [this](Stripe* stripe, const HashedKey* run, size_t count,
+                                           bool) TF_NO_THREAD_SAFETY_ANALYSIS {
       // The caller holds the gate, which the analysis cannot see from inside a lambda.
-      keys, n,
-      [&](Stripe* stripe, const HashedKey* run, size_t count) TF_NO_THREAD_SAFETY_ANALYSIS {
-        return MarkRun(stripe, run, count, saver.get());
-      });
-  if (saver != nullptr) {
-    StallTimer timer(saver.get());
-    saver->FlushTombstones();
+      MarkRun(stripe, run, count);
+      return true;
+    });
+    return;
   }
-  return status;
+  RowSaver saver(cut_.get(), &tracker_.rates(), interner_or_null(), SaveReason::kUpdate);
+  tracker_.VisitByStripe(keys, n, [&](Stripe* stripe, const HashedKey* run, size_t count,
+                                      bool may_postpone) TF_NO_THREAD_SAFETY_ANALYSIS {
+    return SaveAndMarkRun(stripe, run, count, may_postpone, &saver);
+  });
+  StallTimer timer(&saver);
+  saver.FlushTombstones();
 }
 
-Status TableGroup::MarkRun(Stripe* stripe, const HashedKey* keys, size_t n, RowSaver* saver) {
-  if (saver == nullptr) {
-    MutexLock lock(&stripe->mu);
-    for (size_t i = 0; i < n; ++i) stripe->rows.Prefetch(keys[i].hash);
-    for (size_t i = 0; i < n; ++i) MarkOne(stripe, keys[i]);
-    return Status::OK();
-  }
+void TableGroup::MarkRun(Stripe* stripe, const HashedKey* keys, size_t n) {
+  MutexLock lock(&stripe->mu);
+  for (size_t i = 0; i < n; ++i) stripe->rows.Prefetch(keys[i].hash);
+  for (size_t i = 0; i < n; ++i) MarkOne(stripe, keys[i]);
+}
+
+bool TableGroup::SaveAndMarkRun(Stripe* stripe, const HashedKey* keys, size_t n, bool may_postpone,
+                                RowSaver* saver) {
   for (size_t begin = 0; begin < n; begin += saver->max_rows()) {
     const size_t end = std::min(n, begin + saver->max_rows());
     {
@@ -118,25 +122,32 @@ Status TableGroup::MarkRun(Stripe* stripe, const HashedKey* keys, size_t n, RowS
       saver->Reserve(end - begin);
     }
     if (!stripe->mu.TryLock()) {
+      if (may_postpone && begin == 0) return false;
       StallTimer timer(saver);
       stripe->mu.Lock();
     }
     for (size_t i = begin; i < end; ++i) stripe->rows.Prefetch(keys[i].hash);
+    bool needed = false;
     for (size_t i = begin; i < end; ++i) {
-      RowEntry* row = stripe->rows.Find(keys[i].key, keys[i].hash);
-      if (row != nullptr && saver->Needs(*row)) saver->Add(row);
+      const RowEntry* row = stripe->rows.Find(keys[i].key, keys[i].hash);
+      if (row == nullptr || !saver->Needs(*row)) continue;
+      saver->Add(*row);
+      needed = true;
     }
-    Status status;
-    {
+    if (needed) {
       StallTimer timer(saver);
-      status = saver->Save(stripe);
+      const Status read = saver->Read();
+      // Training goes on after a failed read, the cut fails.
+      if (read.ok()) {
+        saver->Append(stripe);
+      } else {
+        cut_->Fail(read);
+      }
     }
-    // Marked even after a failed save: training goes on, the cut fails.
-    if (!status.ok()) cut_->Fail(status);
     for (size_t i = begin; i < end; ++i) MarkOne(stripe, keys[i]);
     stripe->mu.Unlock();
   }
-  return Status::OK();
+  return true;
 }
 
 void TableGroup::MarkOne(Stripe* stripe, const HashedKey& key) {
@@ -153,7 +164,7 @@ void TableGroup::MarkOne(Stripe* stripe, const HashedKey& key) {
     tracker_.rates().Touch(row, interval_ - static_cast<uint32_t>(row->last_updated));
   }
   row->last_updated = interval_;
-  stripe->dirty.push_back(key.key);
+  stripe->dirty.Add(key.key, stripe->rows.capacity());
 }
 
 void TableGroup::BeforeReplace() {
@@ -190,7 +201,8 @@ Status TableGroup::AfterReplace(const int64_t* keys, size_t n) {
 
 Status TableGroup::Adopt(const int64_t* keys, size_t n) {
   SharedLock gate(&gate_);
-  return MarkKeys(keys, n);
+  MarkKeys(keys, n);
+  return Status::OK();
 }
 
 Status TableGroup::CheckNoCut() {
@@ -233,7 +245,7 @@ void TableGroup::BeginLocked(const CutOptions& options) {
   for (size_t s = 0; s < RowTracker::kStripes; ++s) {
     Stripe* stripe = tracker_.stripe(s);
     MutexLock lock(&stripe->mu);
-    dirty[s].swap(stripe->dirty);
+    std::swap(dirty[s], stripe->dirty);
   }
   std::vector<Table*> tables;
   std::vector<uint32_t> row_bytes;
@@ -302,45 +314,68 @@ Status TableGroup::Drain(FileSystem* file_system, const std::string& directory,
 
 Status TableGroup::DrainStripe(Cut* cut, size_t s, RowSaver* saver) {
   Stripe* stripe = tracker_.stripe(s);
-  std::vector<int64_t> standing;
+  KeyList standing;
   {
     MutexLock lock(&stripe->mu);
-    standing.swap(stripe->standing);
-    if (cut->options().base) {
-      // "Since the base" starts anew.
-      for (int64_t key : standing) {
-        RowEntry* row = stripe->rows.Find(key, HashKey(key));
-        if (row != nullptr) row->listed = 0;
-      }
-    }
+    standing = stripe->standing;
   }
-  if (cut->options().base) return DrainAll(stripe, saver);
-  Status status = DrainKeys(stripe, cut->dirty(s), saver);
-  if (status.ok()) status = DrainKeys(stripe, standing, saver);
+  const bool walk = cut->options().base || cut->dirty(s).overflowed() || standing.overflowed();
+  Status status;
+  if (walk) {
+    status = DrainAll(stripe, saver);
+  } else {
+    status = DrainKeys(stripe, cut->dirty(s).keys(), saver);
+    if (status.ok()) status = DrainKeys(stripe, standing.keys(), saver);
+  }
   MutexLock lock(&stripe->mu);
-  for (int64_t key : standing) {
-    RowEntry* row = stripe->rows.Find(key, HashKey(key));
-    if (row == nullptr || !row->listed) continue;
-    if (row->standing) {
-      stripe->standing.push_back(key);
-    } else {
-      row->listed = 0;
-    }
+  if (walk || stripe->standing.overflowed()) {
+    RelistAll(stripe);
+  } else {
+    Relist(stripe);
   }
   return status;
+}
+
+void TableGroup::Relist(Stripe* stripe) {
+  KeyList kept;
+  for (int64_t key : stripe->standing.keys()) {
+    RowEntry* row = stripe->rows.Find(key, HashKey(key));
+    if (row == nullptr || !row->listed) continue;
+    row->listed = row->standing;
+    if (row->standing) kept.Add(key, stripe->rows.capacity());
+  }
+  stripe->standing = std::move(kept);
+}
+
+void TableGroup::RelistAll(Stripe* stripe) {
+  const size_t capacity = stripe->rows.capacity();
+  size_t standing = 0;
+  for (size_t i = 0; i < capacity; ++i) standing += stripe->rows.slot(i)->standing;
+  const bool fits = KeyList::Fits(standing, capacity);
+  stripe->standing = KeyList();
+  if (!fits) stripe->standing.Overflow();
+  for (size_t i = 0; i < capacity; ++i) {
+    RowEntry* row = stripe->rows.slot(i);
+    row->listed = fits && row->standing;
+    if (row->listed) stripe->standing.Add(row->key, capacity);
+  }
 }
 
 Status TableGroup::DrainKeys(Stripe* stripe, const std::vector<int64_t>& keys, RowSaver* saver) {
   for (size_t begin = 0; begin < keys.size(); begin += saver->max_rows()) {
     const size_t end = std::min(keys.size(), begin + saver->max_rows());
     saver->Reserve(end - begin);
-    MutexLock lock(&stripe->mu);
-    for (size_t i = begin; i < end; ++i) stripe->rows.Prefetch(HashKey(keys[i]));
-    for (size_t i = begin; i < end; ++i) {
-      RowEntry* row = stripe->rows.Find(keys[i], HashKey(keys[i]));
-      if (row != nullptr && saver->Needs(*row)) saver->Add(row);
+    {
+      MutexLock lock(&stripe->mu);
+      for (size_t i = begin; i < end; ++i) stripe->rows.Prefetch(HashKey(keys[i]));
+      for (size_t i = begin; i < end; ++i) {
+        const RowEntry* row = stripe->rows.Find(keys[i], HashKey(keys[i]));
+        if (row != nullptr && saver->Needs(*row)) saver->Add(*row);
+      }
     }
-    ADAPTCP_RETURN_IF_ERROR(saver->Save(stripe));
+    ADAPTCP_RETURN_IF_ERROR(saver->Read());
+    MutexLock lock(&stripe->mu);
+    saver->Append(stripe);
   }
   return Status::OK();
 }
@@ -350,21 +385,27 @@ Status TableGroup::DrainAll(Stripe* stripe, RowSaver* saver) {
   uint64_t generation = 0;
   for (bool more = true; more;) {
     saver->Reserve(saver->max_rows());
+    {
+      MutexLock lock(&stripe->mu);
+      if (stripe->rows.generation() != generation) {
+        // The map grew and its rows moved: start over, saved rows are skipped.
+        generation = stripe->rows.generation();
+        next = 0;
+      }
+      const size_t capacity = stripe->rows.capacity();
+      const size_t end = std::min(capacity, next + kMaxSlotsPerLock);
+      size_t added = 0;
+      for (; next < end && added < saver->max_rows(); ++next) {
+        const RowEntry* row = stripe->rows.slot(next);
+        if (!row->occupied || !saver->Needs(*row)) continue;
+        saver->Add(*row);
+        ++added;
+      }
+      more = next < capacity;
+    }
+    ADAPTCP_RETURN_IF_ERROR(saver->Read());
     MutexLock lock(&stripe->mu);
-    if (stripe->rows.generation() != generation) {
-      // The map grew and its rows moved: start over, saved rows are skipped.
-      generation = stripe->rows.generation();
-      next = 0;
-    }
-    size_t added = 0;
-    for (; next < stripe->rows.capacity() && added < saver->max_rows(); ++next) {
-      RowEntry* row = stripe->rows.slot(next);
-      if (!row->occupied || !saver->Needs(*row)) continue;
-      saver->Add(row);
-      ++added;
-    }
-    ADAPTCP_RETURN_IF_ERROR(saver->Save(stripe));
-    more = next < stripe->rows.capacity();
+    saver->Append(stripe);
   }
   return Status::OK();
 }
@@ -386,8 +427,13 @@ Status TableGroup::EndCut(bool committed) {
       must_save_ = false;
     }
     SharedLock gate(&gate_);
-    for (size_t s = 0; s < RowTracker::kStripes; ++s) MarkAgain(cut->dirty(s));
-    MarkAgain(cut->TakeCooled());
+    for (size_t s = 0; s < RowTracker::kStripes; ++s) MarkAgain(*cut, s);
+    for (int64_t key : cut->TakeCooled()) {
+      Stripe* stripe = tracker_.stripe_of(HashKey(key));
+      MutexLock lock(&stripe->mu);
+      RowEntry* row = stripe->rows.Find(key, HashKey(key));
+      if (row != nullptr) MarkEntryAgain(stripe, row);
+    }
   }
   ExclusiveLock gate(&gate_);
   const CutOptions& options = cut->options();
@@ -407,16 +453,26 @@ Status TableGroup::EndCut(bool committed) {
   return Status::OK();
 }
 
-void TableGroup::MarkAgain(const std::vector<int64_t>& keys) {
-  for (int64_t key : keys) {
-    const uint64_t hash = HashKey(key);
-    Stripe* stripe = tracker_.stripe_of(hash);
-    MutexLock lock(&stripe->mu);
-    RowEntry* row = stripe->rows.Find(key, hash);
-    if (row == nullptr || row->last_updated == interval_) continue;
-    row->last_updated = interval_;
-    stripe->dirty.push_back(key);
+void TableGroup::MarkAgain(const Cut& cut, size_t s) {
+  Stripe* stripe = tracker_.stripe(s);
+  MutexLock lock(&stripe->mu);
+  if (!cut.dirty(s).overflowed()) {
+    for (int64_t key : cut.dirty(s).keys()) {
+      RowEntry* row = stripe->rows.Find(key, HashKey(key));
+      if (row != nullptr) MarkEntryAgain(stripe, row);
+    }
+    return;
   }
+  for (size_t i = 0; i < stripe->rows.capacity(); ++i) {
+    RowEntry* row = stripe->rows.slot(i);
+    if (row->occupied && row->last_updated >= cut.first_interval()) MarkEntryAgain(stripe, row);
+  }
+}
+
+void TableGroup::MarkEntryAgain(Stripe* stripe, RowEntry* row) {
+  if (row->last_updated == interval_) return;
+  row->last_updated = interval_;
+  stripe->dirty.Add(row->key, stripe->rows.capacity());
 }
 
 void TableGroup::ForgetSavedTags() {
@@ -517,8 +573,8 @@ Status TableGroup::RestoreRows(const RowBlock& block, SegmentKind kind,
     row->hot = (block.flags[i] & kRowHot) != 0;
     if (kind == SegmentKind::kDifferential) {
       row->standing = 1;
-      row->listed = 1;
-      stripe->standing.push_back(keys[i]);
+      row->listed = !stripe->standing.overflowed();
+      stripe->standing.Add(keys[i], stripe->rows.capacity());
     }
   }
   return Status::OK();

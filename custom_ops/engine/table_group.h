@@ -128,10 +128,12 @@ class TableGroup {
   // are not durable yet. kSaved: they are. kEnding: EndCut is at work.
   enum class CutState { kNone, kSaving, kDraining, kFinishing, kSaved, kFailed, kEnding };
 
-  Status SaveAndMark(const KeyBatch& batch) TF_SHARED_LOCKS_REQUIRED(gate_);
-  Status MarkKeys(const int64_t* keys, size_t n) TF_SHARED_LOCKS_REQUIRED(gate_);
-  Status MarkRun(Stripe* stripe, const HashedKey* keys, size_t n, RowSaver* saver)
-      TF_SHARED_LOCKS_REQUIRED(gate_);
+  void SaveAndMark(const KeyBatch& batch) TF_SHARED_LOCKS_REQUIRED(gate_);
+  void MarkKeys(const int64_t* keys, size_t n) TF_SHARED_LOCKS_REQUIRED(gate_);
+  void MarkRun(Stripe* stripe, const HashedKey* keys, size_t n) TF_SHARED_LOCKS_REQUIRED(gate_);
+  // Returns false, with nothing done, when the stripe is busy and the caller may come again.
+  bool SaveAndMarkRun(Stripe* stripe, const HashedKey* keys, size_t n, bool may_postpone,
+                      RowSaver* saver) TF_SHARED_LOCKS_REQUIRED(gate_);
   void MarkOne(Stripe* stripe, const HashedKey& key) TF_SHARED_LOCKS_REQUIRED(gate_)
       TF_EXCLUSIVE_LOCKS_REQUIRED(stripe->mu);
   Status CheckCanBegin(const CutOptions& options) TF_EXCLUSIVE_LOCKS_REQUIRED(gate_);
@@ -141,7 +143,13 @@ class TableGroup {
   Status DrainAll(Stripe* stripe, RowSaver* saver);
   // Moves on from one of the states `from` and returns the active cut; nullptr when in no such state.
   Cut* EnterState(std::initializer_list<CutState> from, CutState to) TF_LOCKS_EXCLUDED(state_mu_);
-  void MarkAgain(const std::vector<int64_t>& keys) TF_SHARED_LOCKS_REQUIRED(gate_);
+  // Makes the stripe's list of standing rows true again after a drain.
+  static void Relist(Stripe* stripe) TF_EXCLUSIVE_LOCKS_REQUIRED(stripe->mu);
+  static void RelistAll(Stripe* stripe) TF_EXCLUSIVE_LOCKS_REQUIRED(stripe->mu);
+  // Counts what a failed cut was to save as updated in the current interval.
+  void MarkAgain(const Cut& cut, size_t stripe) TF_SHARED_LOCKS_REQUIRED(gate_);
+  void MarkEntryAgain(Stripe* stripe, RowEntry* row) TF_SHARED_LOCKS_REQUIRED(gate_)
+      TF_EXCLUSIVE_LOCKS_REQUIRED(stripe->mu);
   void ForgetSavedTags();
   Status CheckNoCut() TF_LOCKS_EXCLUDED(state_mu_);
   void SetState(CutState state, Cut* cut) TF_LOCKS_EXCLUDED(state_mu_);

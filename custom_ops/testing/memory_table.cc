@@ -15,19 +15,25 @@ Status MemoryTable::Read(const int64_t* keys, size_t n, char* values, uint8_t* p
     rows_read_ += n;
   }
   Begin(keys, n, &Users::readers);
+  PauseIfAsked();
   MutexLock lock(&mu_);
-  for (size_t i = 0; i < n; ++i) {
-    const auto row = rows_.find(keys[i]);
-    char* value = values + i * spec_.row_bytes;
-    present[i] = row != rows_.end();
-    if (present[i]) {
-      std::memcpy(value, row->second.data(), spec_.row_bytes);
-    } else {
-      std::memset(value, 0, spec_.row_bytes);
-    }
-  }
+  for (size_t i = 0; i < n; ++i) ReadRow(keys[i], values + i * spec_.row_bytes, &present[i]);
   End(keys, n, &Users::readers);
   return Status::OK();
+}
+
+void MemoryTable::ReadRow(int64_t key, char* value, uint8_t* present) {
+  constexpr char kTornByte = 0x5e;
+  const auto row = rows_.find(key);
+  const bool torn = users_.at(key).torn;
+  *present = torn ? key % 2 != 0 : row != rows_.end();
+  if (!*present) {
+    std::memset(value, 0, spec_.row_bytes);
+  } else if (torn) {
+    std::memset(value, kTornByte, spec_.row_bytes);
+  } else {
+    std::memcpy(value, row->second.data(), spec_.row_bytes);
+  }
 }
 
 Status MemoryTable::Write(const int64_t* keys, size_t n, const char* values) {
@@ -80,9 +86,28 @@ void MemoryTable::ClearFaults() {
   write_fault_ = Fault();
 }
 
-int MemoryTable::races() {
+void MemoryTable::PauseNextRead() {
   MutexLock lock(&mu_);
-  return races_;
+  pause_ = Pause::kNextRead;
+}
+
+void MemoryTable::AwaitPausedRead() {
+  MutexLock lock(&mu_);
+  while (pause_ != Pause::kPaused) pause_changed_.Wait(&mu_);
+}
+
+void MemoryTable::ResumeRead() {
+  MutexLock lock(&mu_);
+  pause_ = Pause::kNone;
+  pause_changed_.SignalAll();
+}
+
+void MemoryTable::PauseIfAsked() {
+  MutexLock lock(&mu_);
+  if (pause_ != Pause::kNextRead) return;
+  pause_ = Pause::kPaused;
+  pause_changed_.SignalAll();
+  while (pause_ == Pause::kPaused) pause_changed_.Wait(&mu_);
 }
 
 uint64_t MemoryTable::rows_read() {
@@ -108,7 +133,7 @@ void MemoryTable::Begin(const int64_t* keys, size_t n, int Users::*role) {
     for (size_t i = 0; i < n; ++i) {
       Users& users = users_[keys[i]];
       ++(users.*role);
-      if (users.readers > 0 && users.writers > 0) ++races_;
+      users.torn |= users.readers > 0 && users.writers > 0;
     }
   }
   std::this_thread::yield();

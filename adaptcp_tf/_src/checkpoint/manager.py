@@ -152,13 +152,13 @@ class CheckpointManager:
             CheckpointFailedError: an earlier checkpoint failed in the background; told once. This
                 one was not begun, call again.
             CheckpointExistsError: the directory holds this step or a later one.
-            InvalidOptionError: the step is not a number from 0.
+            InvalidOptionError: the step is not an integer from 0, or too large.
             IncompatibleModelError: tables were updated behind the manager's back.
         """
         start = time.perf_counter()
         self._raise_failure()
         self._check_open()
-        self._check_step(step)
+        self._store.manifest_path(step)  # raises for what cannot be a step
         if self._is_saving():
             if self._options.when_busy == "skip":
                 self._skipped += 1
@@ -166,6 +166,7 @@ class CheckpointManager:
                 return False
             concurrent.futures.wait([self._saving])
             self._raise_failure()
+        self._check_rises(step)
         self._refresh_groups()
         cut = self._begin(step, position, counters or {})
         cut.stall_secs = time.perf_counter() - start
@@ -359,11 +360,7 @@ class CheckpointManager:
                 f"The manager of {self.directory!r} is closed. Make a new one."
             )
 
-    def _check_step(self, step: int) -> None:
-        if isinstance(step, bool) or not isinstance(step, int) or step < 0:
-            raise errors.InvalidOptionError(
-                f"Invalid value for step. Received: {step!r}. Expected: an integer from 0."
-            )
+    def _check_rises(self, step: int) -> None:
         latest = self.latest_step()
         if latest is not None and step <= latest:
             raise errors.CheckpointExistsError(
@@ -376,6 +373,8 @@ class CheckpointManager:
 def _give_back(
     lock: DirectoryLock, executor: concurrent.futures.Executor, watched: tuple[Any, Any]
 ) -> None:
-    executor.shutdown(wait=True)
+    # Nothing is being saved any more. This may run on the executor's own thread, which cannot wait
+    # for itself: there the last save lets go of a manager that nobody else holds.
+    executor.shutdown(wait=False)
     unwatch(watched)
     lock.release()

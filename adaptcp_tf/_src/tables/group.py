@@ -7,6 +7,7 @@ import dataclasses
 import itertools
 import json
 import os
+import weakref
 from collections.abc import Sequence
 from typing import Any
 
@@ -64,7 +65,9 @@ class GroupShard:
             tf.errors.InvalidArgumentError: rows of its dtype cannot be checkpointed.
         """
         index = len(self.tables)
-        with tf.device(self.device):
+        # A graph runs its ops in any order, but tables are attached in that of their numbers.
+        before = [self.tables[-1].attach_op] if index and self.tables[-1].attach_op else []
+        with tf.control_dependencies(before), tf.device(self.device):
             attach_op = ops.adaptcp_attach_table(
                 self.handle,
                 table.resource_handle,
@@ -133,15 +136,23 @@ class TableGroup:
         key_dtype: tf.int64, tf.int32 or tf.string.
         num_shards: one for each of the variable's devices.
         shards: the tracked shards, in the order of the devices.
-        manager: whoever checkpoints the group now, or None.
     """
 
     def __init__(self, name: str, key_dtype: tf.DType, devices: Sequence[str]):
         self.name = name
         self.key_dtype = key_dtype
         self.num_shards = len(devices)
-        self.manager: Any = None
+        self._manager: weakref.ref[Any] | None = None
         self.shards = [GroupShard(self, i, device) for i, device in enumerate(devices)]
+
+    @property
+    def manager(self) -> Any:
+        """Whoever checkpoints the group now, or None; weak, so that it can be dropped unclosed."""
+        return None if self._manager is None else self._manager()
+
+    @manager.setter
+    def manager(self, manager: Any) -> None:
+        self._manager = None if manager is None else weakref.ref(manager)
 
     @property
     def interval(self) -> int:

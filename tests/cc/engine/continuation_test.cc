@@ -18,7 +18,7 @@ class ContinuationRun {
       : random_(seed),
         uninterrupted_(&files_, RandomOptions()),
         restored_(&files_, options_),
-        updates_(seed + 1, options_.tables, UpdateMix(), {&uninterrupted_}),
+        updates_(seed + 1, options_.tables, RandomMix(), {&uninterrupted_}),
         threshold_(random_.OneOf({2.0, 0.0, 0.3, 0.15})),
         hysteresis_(random_.OneOf({0.0, 0.2})) {}
 
@@ -40,6 +40,16 @@ class ContinuationRun {
     options_.tables = random_.Between(1, 3);
     if (random_.Percent(20)) options_.group.key_type = KeyType::kString;
     return options_;
+  }
+
+  UpdateMix RandomMix() {
+    UpdateMix mix;
+    if (random_.Percent(30)) {
+      mix.keys = 2000;
+      mix.max_batch = 200;
+    }
+    mix.one_stripe = random_.Percent(50);
+    return mix;
   }
 
   CutOptions RandomCut() {
@@ -84,7 +94,7 @@ class ContinuationRun {
 };
 
 TEST(ContinuationTest, LaterCutsAreThoseOfAnUninterruptedRun) {
-  for (uint32_t seed = 0; seed < SeedCount(300); ++seed) {
+  for (uint32_t seed = 0; seed < SeedCount(200); ++seed) {
     Watchdog watchdog;
     SCOPED_TRACE(Concat("seed ", seed));
     ContinuationRun(seed).Run();

@@ -58,8 +58,9 @@ class OracleRun {
 
   UpdateMix RandomMix() {
     UpdateMix mix;
-    mix.keys = random_.OneOf({4, 30, 300});
+    mix.keys = random_.OneOf({4, 30, 300, 2000});
     mix.max_batch = random_.OneOf({3, 20, 200});
+    mix.one_stripe = random_.Percent(50);
     return mix;
   }
 

@@ -60,7 +60,8 @@ struct Snapshot {
 };
 
 struct UpdateMix {
-  int64_t keys = 100;       // key space
+  uint32_t keys = 100;      // key space, at most 2000
+  bool one_stripe = false;  // all keys in one stripe of the tracker
   uint32_t max_batch = 20;  // keys an update
   bool slots_apart = true;  // parameter and slots in updates of their own, in any order
   bool accumulates = true;  // marked, changed and marked again, with other steps in between
@@ -142,8 +143,11 @@ class RandomUpdates {
     Keys keys;
     const uint32_t n = random_.Between(1, mix_.max_batch);
     // Half of the batches come from few keys, so that some rows are hot.
-    const int64_t range = random_.Percent(50) ? mix_.keys : (mix_.keys + 9) / 10;
-    while (keys.size() < n) keys.push_back(random_.Below(static_cast<uint32_t>(range)));
+    const uint32_t range = random_.Percent(50) ? mix_.keys : (mix_.keys + 9) / 10;
+    while (keys.size() < n) {
+      const uint32_t i = random_.Below(range);
+      keys.push_back(mix_.one_stripe ? OneStripeKey(i) : i);
+    }
     return keys;
   }
 

@@ -14,21 +14,21 @@
 namespace adaptcp {
 
 // A cycle of updates of the same tables. Update number n gives version n to some rows and removes
-// others, among keys from `first_key` on. The row of first_key itself counts: each update gives it
-// its number, so that a restored table tells which updates it is made of.
+// others, among the one-stripe keys from number `first_key` on. The row of the first one counts: each
+// update gives it its number, so that a restored table tells which updates it is made of.
 class ScriptedUpdates {
  public:
-  ScriptedUpdates(uint32_t seed, TestGroup* group, int64_t first_key, uint32_t num_keys,
+  ScriptedUpdates(uint32_t seed, TestGroup* group, uint32_t first_key, uint32_t num_keys,
                   std::vector<size_t> tables)
-      : group_(group), first_key_(first_key), tables_(std::move(tables)) {
+      : group_(group), first_key_(OneStripeKey(first_key)), tables_(std::move(tables)) {
     Random random(seed);
     for (int i = 0; i < 64; ++i) {
       Update update;
-      update.inserted = {first_key};
+      update.inserted = {first_key_};
       const uint32_t hot_keys = random.Percent(50) ? num_keys : (num_keys + 9) / 10;
       for (uint32_t n = random.Between(1, 30); n > 0; --n) {
         Keys* keys = random.Percent(85) ? &update.inserted : &update.removed;
-        keys->push_back(first_key + 1 + random.Below(hot_keys));
+        keys->push_back(OneStripeKey(first_key + 1 + random.Below(hot_keys)));
       }
       Keys all = update.inserted;
       all.insert(all.end(), update.removed.begin(), update.removed.end());

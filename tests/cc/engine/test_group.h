@@ -23,6 +23,19 @@ namespace adaptcp {
 
 using Keys = std::vector<int64_t>;
 
+// The n-th of those keys that share a stripe of the tracker with key 0. A stripe's lists of keys
+// give way to walks once it has many rows.
+inline int64_t OneStripeKey(uint32_t n) {
+  static const Keys* const keys = [] {
+    auto* keys = new Keys;
+    for (int64_t key = 0; keys->size() < 2000; ++key) {
+      if (HashKey(key) >> 56 == HashKey(0) >> 56) keys->push_back(key);
+    }
+    return keys;
+  }();
+  return (*keys)[n];
+}
+
 inline CutOptions Base() {
   CutOptions options;
   options.base = true;
@@ -131,7 +144,8 @@ class TestGroup {
     drained_ = DrainResult();
   }
   Status Drain() {
-    return group_.Drain(files_, directory_, Concat("g0-", cut_.interval), &drained_);
+    return group_.Drain(files_, directory_, Concat(group_.options().name, "-", cut_.interval),
+                        &drained_);
   }
   void Commit() {
     ASSERT_OK(group_.EndCut(true));
@@ -191,11 +205,6 @@ class TestGroup {
       }
     }
     return rows;
-  }
-  int races() {
-    int races = 0;
-    for (MemoryTable* table : tables_) races += table->races();
-    return races;
   }
 
   TableGroup* group() { return &group_; }

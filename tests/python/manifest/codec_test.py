@@ -217,6 +217,19 @@ def test_field_of_wrong_type_is_named(where, name, value):
     assert caught.value.field.startswith(where + name)
 
 
+@pytest.mark.parametrize(
+    ("where", "name", "value", "field"),
+    [
+        ("", "segments", [3], "segments[0]"),
+        ("", "versions", {"tensorflow": 2}, "versions['tensorflow']"),
+        ("dense.", "files", {"dense.index": "12"}, "dense.files['dense.index']"),
+        ("dense.variables[0].", "shape", [13, 4.0], "dense.variables[0].shape"),
+    ],
+)
+def test_entry_of_wrong_type_is_named(where, name, value, field):
+    refused(encoded_after(lambda body: OBJECTS[where](body).update({name: value})), field)
+
+
 @pytest.mark.parametrize("where", OBJECTS)
 def test_unknown_field_is_named(where):
     refused(encoded_after(lambda body: OBJECTS[where](body).update(extra=1)), f"{where}extra")

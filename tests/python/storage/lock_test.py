@@ -2,20 +2,19 @@
 """The lock: one writer per directory, and a killed writer is replaced at once."""
 
 import contextlib
-import dataclasses
 import os
 import signal
 import threading
 import time
-import uuid
 
 import pytest
 
 from adaptcp_tf import errors
-from adaptcp_tf._src.storage import files, kernel_lock, lock
-from adaptcp_tf._src.storage.lock import LOCK_NAME, DirectoryLock, LockHolder
-from adaptcp_tf._src.storage.process import current_process, is_running
+from adaptcp_tf._src.storage import kernel_lock, lock
+from adaptcp_tf._src.storage.lock import LOCK_NAME, DirectoryLock
+from adaptcp_tf._src.storage.process import current_process
 from tests.python.storage.children import run, start
+from tests.python.storage.holders import holder, other_host, refused, write_lock
 
 HOLD = """
 import sys, time
@@ -54,25 +53,6 @@ def child(tmp_path):
     yield process
     process.kill()
     process.communicate()
-
-
-def holder(**changes):
-    """A holder like this process, with changes to the process or the lock itself."""
-    of_lock = {k: changes.pop(k) for k in ("kernel_locked", "wall_time") if k in changes}
-    process = dataclasses.replace(current_process(), **changes)
-    plain = LockHolder(owner="x", process=process, kernel_locked=True, wall_time=1.7e9)
-    return dataclasses.replace(plain, **of_lock)
-
-
-def write_lock(directory, content):
-    data = content.encode() if isinstance(content, LockHolder) else content
-    (directory / LOCK_NAME).write_bytes(data)
-
-
-def refused(directory, **options):
-    with pytest.raises(errors.DirectoryLockedError) as caught:
-        DirectoryLock(directory).acquire(**options)
-    return caught.value
 
 
 # One at a time.
@@ -276,10 +256,6 @@ def test_lock_that_another_process_created_first_is_refused(tmp_path, monkeypatc
 # What cannot be judged is refused, but can be stolen.
 
 
-def other_host():
-    return holder(host="elsewhere", boot_id="another", pid=4711)
-
-
 def test_other_host_is_refused_by_name(tmp_path):
     write_lock(tmp_path, other_host())
     error = refused(tmp_path)
@@ -385,64 +361,3 @@ def test_directory_that_is_a_file_is_a_storage_error(tmp_path):
     (tmp_path / "f").write_bytes(b"")
     with pytest.raises(errors.StorageError, match="is a file where a directory is needed"):
         DirectoryLock(tmp_path / "f").acquire()
-
-
-@pytest.fixture
-def remote():
-    directory = f"ram://{uuid.uuid4().hex}/run"
-    files.make_dirs(directory)
-    return directory
-
-
-def test_remote_lock_is_exclusive_and_released(remote):
-    with DirectoryLock(remote) as mine:
-        mine.check()
-        refused(remote)
-    assert files.list_dir(remote) == []
-
-
-def test_remote_lock_of_a_dead_process_is_taken_over(remote):
-    path = files.join(remote, LOCK_NAME)
-    files.write_durably(path, holder(start_ticks=0, kernel_locked=False).encode())
-    with DirectoryLock(remote) as mine:
-        mine.check()
-
-
-def test_remote_lock_of_another_host_is_refused_or_stolen(remote):
-    path = files.join(remote, LOCK_NAME)
-    for content in (other_host().encode(), b"?"):
-        files.write_durably(path, content)
-        refused(remote)
-        with DirectoryLock(remote).acquire(steal=True) as mine:
-            mine.check()
-
-
-def test_remote_lock_that_another_writer_overwrote_is_refused(remote, monkeypatch):
-    write = files.write_durably
-    monkeypatch.setattr(
-        files, "write_durably", lambda path, data: write(path, other_host().encode())
-    )
-    assert refused(remote).host == "elsewhere"
-
-
-# Processes.
-
-
-def test_running_processes_are_told_from_dead_ones(child):
-    me = current_process()
-    assert is_running(me)
-    assert is_running(dataclasses.replace(me, start_ticks=None))
-    assert is_running(dataclasses.replace(me, pid=1, start_ticks=None))
-    assert not is_running(dataclasses.replace(me, pid=2**22 + 1))
-    assert not is_running(dataclasses.replace(me, pid=10**30))
-    child.kill()
-    child.wait()
-    assert not is_running(dataclasses.replace(me, pid=child.pid, start_ticks=None))
-
-
-def test_process_of_another_user_is_running(monkeypatch):
-    def refuse(*unused):
-        raise PermissionError(1, "Operation not permitted")
-
-    monkeypatch.setattr(os, "kill", refuse)
-    assert is_running(current_process())

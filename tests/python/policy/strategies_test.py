@@ -1,0 +1,114 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Strategies: which threshold they set and when they take a base, and what they remember."""
+
+import pytest
+
+from adaptcp_tf import errors
+from adaptcp_tf._src.policy import (
+    STRATEGIES,
+    Adaptive,
+    CutReport,
+    Differential,
+    Full,
+    Incremental,
+    make_policy,
+)
+
+
+def make(strategy, **changes):
+    arguments = {"hot_threshold": 0.5, "hysteresis": 0.1, "base_every": None, **changes}
+    return make_policy(strategy, **arguments)
+
+
+def bases(policy, checkpoints, updated=10, live=1000):
+    """Which of the next checkpoints are bases, when each delta updates `updated` of `live` rows."""
+    decided = []
+    for _ in range(checkpoints):
+        base = policy.decide().base
+        rows = live if base else updated
+        policy.observe(CutReport(base=base, rows_hot=0, rows_cold=rows, rows_live=live))
+        decided.append(base)
+    return decided
+
+
+@pytest.mark.parametrize("name", STRATEGIES)
+def test_strategies_are_found_by_name(name):
+    assert make(name).name == name
+
+
+def test_policy_object_is_taken_as_it_is():
+    policy = Incremental()
+    assert make(policy) is policy
+
+
+def test_unknown_name_is_refused():
+    with pytest.raises(errors.InvalidOptionError, match="Received: 'x'. Expected: one of adaptive"):
+        make("x")
+
+
+def test_full_is_always_a_base():
+    assert bases(make("full"), 4) == [True] * 4
+
+
+def test_incremental_has_no_hot_rows_and_no_bases_of_its_own():
+    policy = make("incremental")
+    assert policy.decide().hot_threshold > 1
+    assert bases(policy, 50) == [False] * 50
+
+
+def test_differential_has_hot_rows_only():
+    assert make("differential").decide().hot_threshold == 0
+
+
+def test_adaptive_splits_at_its_threshold():
+    decision = make("adaptive", hot_threshold=0.3, hysteresis=0.2).decide()
+    assert (decision.hot_threshold, decision.hysteresis) == (0.3, 0.2)
+
+
+@pytest.mark.parametrize("policy", [Incremental(3), Differential(3), Adaptive(0.5, base_every=3)])
+def test_base_every_counts_from_the_last_base(policy):
+    policy.observe(CutReport(base=True, rows_hot=0, rows_cold=9, rows_live=9))
+    assert bases(policy, 7) == [False, False, True, False, False, True, False]
+
+
+@pytest.mark.parametrize("policy", [Incremental(3), Differential(3), Adaptive(0.5, base_every=3)])
+def test_bases_that_had_to_be_taken_count(policy):
+    policy.observe(CutReport(base=False, rows_hot=0, rows_cold=9, rows_live=9))
+    policy.observe(CutReport(base=True, rows_hot=0, rows_cold=9, rows_live=9))
+    assert bases(policy, 3) == [False, False, True]
+
+
+def test_differential_takes_a_base_by_check_n_runs_rule():
+    """Base as soon as 1 + S_1 + ... + S_i <= (i + 1) S_i, with sizes relative to a full one."""
+    policy = Differential()
+    sizes = [0.1, 0.2, 0.3, 0.42]  # 1 + 0.6 > 4 * 0.3, but 1 + 1.02 <= 5 * 0.42
+    for i, size in enumerate(sizes):
+        assert not policy.decide().base, f"after {i} differentials"
+        policy.observe(CutReport(base=False, rows_hot=int(size * 100), rows_cold=0, rows_live=100))
+    assert policy.decide().base
+    policy.observe(CutReport(base=True, rows_hot=100, rows_cold=0, rows_live=100))
+    assert not policy.decide().base
+
+
+def test_differential_of_equal_small_differentials_rebases_late():
+    # 1 + i s <= (i + 1) s only if s >= 1: a base never pays while differentials stay small.
+    assert bases(Differential(), 20, updated=10) == [False] * 20
+
+
+@pytest.mark.parametrize("name", STRATEGIES)
+def test_state_survives_a_restart(name):
+    one, other = make(name, base_every=5), make(name, base_every=5)
+    for base, rows in ((True, 100), (False, 20), (False, 30)):
+        one.observe(CutReport(base=base, rows_hot=rows, rows_cold=0, rows_live=100))
+    other.load_state(one.state())
+    assert other.state() == one.state()
+    assert bases(other, 10) == bases(one, 10)
+
+
+def test_state_of_another_strategy_is_taken_as_far_as_it_goes():
+    full, incremental = Full(), Incremental(base_every=2)
+    full.observe(CutReport(base=True, rows_hot=0, rows_cold=1, rows_live=1))
+    incremental.load_state(full.state())
+    assert bases(incremental, 2) == [False, True]
+    Differential().load_state(incremental.state())
+    Adaptive(0.5).load_state({})
