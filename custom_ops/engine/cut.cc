@@ -5,6 +5,8 @@
 
 #include <utility>
 
+#include "custom_ops/base/thread_priority.h"
+
 namespace adaptcp {
 namespace {
 
@@ -125,6 +127,7 @@ void Cut::StartWriting(FileSystem* file_system, const std::string& directory,
 }
 
 void Cut::WriteLoop() {
+  YieldToTraining();
   for (;;) {
     QueuedBlock queued;
     bool discard;

@@ -4,6 +4,7 @@
 #ifndef ADAPTCP_ENGINE_ROW_ENTRY_H_
 #define ADAPTCP_ENGINE_ROW_ENTRY_H_
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <vector>
@@ -51,21 +52,23 @@ class RateModel {
     row->history = kPriorHistory;
   }
 
-  // Counts an update in `interval`; `gap` is the number of intervals since the last one.
+  // Counts an update; `gap`, at least 1, is the number of intervals since the last one.
   void Touch(RowEntry* row, uint32_t gap) const {
     const uint32_t history = static_cast<uint32_t>(row->history) + gap;
-    const double rate = history <= window_
-                            ? (row->rate * static_cast<double>(row->history) + kRateOne) / history
-                            : row->rate * Power(gap) + (1.0 - decay_) * kRateOne;
+    const double weight = history <= window_ ? 1.0 / history : 1.0 - decay_;
+    const double rate = Decayed(*row, gap - 1) * (1.0 - weight) + kRateOne * weight;
     row->rate = static_cast<uint32_t>(rate + 0.5);
     row->history = history < kMaxHistory ? history : kMaxHistory;
   }
 
   // The rate, 0..kRateOne, as it stands `gap` silent intervals after the last update.
   double Decayed(const RowEntry& row, uint32_t gap) const {
-    const uint32_t history = static_cast<uint32_t>(row.history) + gap;
-    if (history <= window_) return row.rate * static_cast<double>(row.history) / history;
-    return row.rate * Power(gap);
+    if (gap == 0) return row.rate;
+    const uint32_t history = static_cast<uint32_t>(row.history);
+    if (history >= window_) return row.rate * Power(gap);
+    // Averaged until the window is full, decayed from then on.
+    const uint32_t averaged = std::min(gap, window_ - history);
+    return row.rate * static_cast<double>(history) / (history + averaged) * Power(gap - averaged);
   }
 
  private:

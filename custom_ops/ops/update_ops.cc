@@ -114,7 +114,9 @@ group: [] resource of AdaptcpTableGroup.
 REGISTER_OP("AdaptcpAfterReplace")
     .Input("group: resource")
     .Input("keys: key_dtype")
+    .Input("tables: N * resource")
     .Attr("key_dtype: type")
+    .Attr("N: int >= 1")
     .SetIsStateful()
     .SetShapeFn(GroupOnly)
     .Doc(R"doc(
@@ -123,6 +125,8 @@ base.
 
 group: [] resource of AdaptcpTableGroup.
 keys: [...] every key of every table of the group; duplicates are allowed.
+tables: [] resources of all tables of the group, so that functions order their next updates after
+  this op.
 )doc");
 
 REGISTER_OP("AdaptcpAdopt")

@@ -13,14 +13,16 @@ import tensorflow as tf
 from adaptcp_tf import errors
 from adaptcp_tf._src.checkpoint import CheckpointManager, CheckpointOptions
 from adaptcp_tf._src.checkpoint.restoring import RestoreReport
-from adaptcp_tf._src.keras.resume import InitialPosition, resumed
-from adaptcp_tf._src.keras.first_step import before_first_step
-from adaptcp_tf._src.manifest import CheckpointStore, Position
+from adaptcp_tf._src.keras.first_step import before_first_step, build_without_step
+from adaptcp_tf._src.keras.resume import InitialPosition, is_one_pass, resumed
+from adaptcp_tf._src.manifest import CheckpointStore, Manifest, Position
 from adaptcp_tf._src.policy import Policy
 
 logger = logging.getLogger("adaptcp_tf")
 
 _START = Position(epoch=0, batch=0, batches_total=0)
+# Under this name a checkpoint tells whether all epochs share one iteration over the input.
+_ONE_PASS = "input_in_one_pass"
 
 
 class AdaptiveCheckpoint(tf.keras.callbacks.Callback):
@@ -85,6 +87,10 @@ class AdaptiveCheckpoint(tf.keras.callbacks.Callback):
         self._position = _START
         self._last_saved: int | None = None
         self._started = False
+        self._epoch_began = False
+        # The dataset that `fit` got, as far as `resume` has seen it.
+        self._cardinality: int | None = None
+        self._element_spec: Any = None
         self._restore_step = CheckpointStore(directory).latest_step() if restore else None
         self.restored: RestoreReport | None = None
 
@@ -113,9 +119,18 @@ class AdaptiveCheckpoint(tf.keras.callbacks.Callback):
             dataset: batches; the same as in the interrupted training, in the same order.
 
         Returns:
-            A dataset of the same elements, that starts where the newest checkpoint was taken.
+            A dataset of the same elements, that starts where the newest checkpoint was taken; all of
+            it if an earlier `fit` with this callback has resumed already.
         """
-        return resumed(dataset, self._checkpoint_position())
+        self._cardinality = int(dataset.cardinality())
+        self._element_spec = dataset.element_spec
+        if self._started:
+            return dataset
+        checkpoint = self._checkpoint()
+        if checkpoint is None:
+            return resumed(dataset, _START, one_pass=False)
+        one_pass = bool(checkpoint.counters.get(_ONE_PASS, False))
+        return resumed(dataset, checkpoint.position, one_pass=one_pass)
 
     def wait(self, timeout_secs: float | None = None) -> None:
         """Returns when every checkpoint is durable.
@@ -142,15 +157,16 @@ class AdaptiveCheckpoint(tf.keras.callbacks.Callback):
             atexit.register(self._manager.close)
         # A step that was traced before this callback existed updates tables behind its back.
         self.model.train_function = self.model.make_train_function(force=not self._started)
-        if not self._started and self._restore_step is not None:
-            position = self._checkpoint_position()
-            self.model._training_state = InitialPosition(position)
+        checkpoint = None if self._started else self._checkpoint()
+        if checkpoint is not None:
+            self._position = checkpoint.position
+            self.model._training_state = InitialPosition(self._position)
             before_first_step(self.model, self._restore_checkpoint)
-            self._position = position
         self._started = True
 
     def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
         """Notes the epoch."""
+        self._epoch_began = True
         batch = self._position.batch if epoch == self._position.epoch else 0
         self._position = dataclasses.replace(self._position, epoch=epoch, batch=batch)
 
@@ -178,6 +194,8 @@ class AdaptiveCheckpoint(tf.keras.callbacks.Callback):
     def on_train_end(self, logs: Any = None) -> None:
         """Saves what was trained since the last checkpoint."""
         self.model._training_state = None
+        if self._restore_step is not None and self._last_saved is None:
+            self._restore_without_training()
         if self._save_at_end and self._last_saved != self._position.batches_total:
             # Nothing trains any more, so there is no reason to skip.
             self._manager.wait()
@@ -196,11 +214,13 @@ class AdaptiveCheckpoint(tf.keras.callbacks.Callback):
         step = self._position.batches_total
         if step == self._last_saved:
             return
+        one_pass = is_one_pass(self._cardinality, self.params.get("steps"))
+        arguments = {"position": self._normal_position(), "counters": {_ONE_PASS: one_pass}}
         try:
-            saved = self._manager.save(step, position=self._normal_position())
+            saved = self._manager.save(step, **arguments)
         except errors.CheckpointFailedError as error:
             logger.warning("%s", error)
-            saved = self._manager.save(step, position=self._normal_position())
+            saved = self._manager.save(step, **arguments)
         if saved:
             self._last_saved = step
 
@@ -216,18 +236,29 @@ class AdaptiveCheckpoint(tf.keras.callbacks.Callback):
         if failure is not None:
             logger.warning("%s", failure)
 
-    def _checkpoint_position(self) -> Position:
+    def _checkpoint(self) -> Manifest | None:
+        """The checkpoint to continue from, or None."""
         if self._restore_step is None:
-            return _START
-        position = CheckpointStore(self._directory).read(self._restore_step).position
-        if position is None:
+            return None
+        checkpoint = CheckpointStore(self._directory).read(self._restore_step)
+        if checkpoint.position is None:
             raise errors.InvalidOptionError(
                 f"The checkpoint of step {self._restore_step} in {self._directory!r} does not say "
-                "where in the input it was taken. Expected: a checkpoint of this callback. Pass "
-                "restore=False and restore it with CheckpointManager.restore."
+                "where in the input it was taken. Expected: a checkpoint of this callback. Restore "
+                "it with CheckpointManager.restore and train into another directory."
             )
-        return position
+        return checkpoint
 
     def _restore_checkpoint(self) -> None:
         self.restored = self._manager.restore(self._restore_step)
+        if self._epoch_began and self._position.batch == 0:
+            # The checkpoint has the metrics of the epoch that had ended; `fit` reset them before.
+            self.model.reset_metrics()
         self._last_saved = self._position.batches_total
+
+    def _restore_without_training(self) -> None:
+        """Restores after a `fit` that had nothing left to train, and so built no step."""
+        if self._element_spec is not None:
+            build_without_step(self.model, self._element_spec)
+        else:
+            self._restore_checkpoint()

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 from typing import Any
 
@@ -28,6 +29,19 @@ def before_first_step(model: tf.keras.Model, action: Callable[[], Any]) -> None:
         return train_function(iterator)
 
     model.train_function = first_step
+
+
+def build_without_step(model: tf.keras.Model, element_spec: Any) -> None:
+    """Builds the training step, runs what `before_first_step` was told to, and no step.
+
+    Args:
+        model: the model given to `before_first_step`, whose `fit` had nothing to train.
+        element_spec: of the dataset it would have trained on.
+    """
+    batch = tf.nest.map_structure(_zeros, element_spec)
+    no_batches = iter(tf.data.Dataset.from_tensors(batch).take(0))
+    with contextlib.suppress(StopIteration, tf.errors.OutOfRangeError):
+        model.train_function(no_batches)
 
 
 def _build(model: tf.keras.Model, train_function: Any, iterator: Any) -> None:

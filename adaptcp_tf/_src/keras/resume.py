@@ -29,40 +29,51 @@ class InitialPosition:
         return self._position.epoch, self._position.batch
 
 
-def resumed(dataset: tf.data.Dataset, position: Position) -> tf.data.Dataset:
+def resumed(dataset: tf.data.Dataset, position: Position, *, one_pass: bool) -> tf.data.Dataset:
     """Returns `dataset` without what training has consumed already.
 
-    The first iteration starts at the position, later ones at the beginning. A dataset that repeats
-    for ever is one iteration, whatever the number of epochs. A dataset that is shuffled anew in each
-    iteration goes on with the order of the epoch that was interrupted.
+    The first iteration starts at the position, later ones at the beginning. A dataset that is
+    shuffled anew in each iteration goes on with the order of the epoch that was interrupted.
 
     Args:
         dataset: batches, as given to the interrupted `fit`.
         position: where that was interrupted.
+        one_pass: whether all epochs share one iteration over the dataset; see `is_one_pass`.
 
     Returns:
         A dataset with the same elements, and the same cardinality, since `fit` counts the batches
         of the first epoch from the position on.
     """
-    cardinality = dataset.cardinality()
+    cardinality = int(dataset.cardinality())
     endless = cardinality == tf.data.INFINITE_CARDINALITY
+    if not endless:
+        # A shuffle draws new seeds for each iterator. `fit` makes one before the first epoch, and
+        # then one an epoch.
+        for _ in range(1 if one_pass else 1 + position.epoch):
+            iter(dataset)
     nothing = tf.constant(0, tf.int64)
-    finished_epochs = tf.constant(0 if endless else position.epoch, tf.int64)
-    skipped = tf.constant(position.batches_total if endless else position.batch, tf.int64)
+    skipped = position.batches_total if endless or one_pass else position.batch
     first = tf.Variable(True, trainable=False, dtype=tf.bool)
 
     def iteration(_: tf.Tensor) -> tf.data.Dataset:
         is_first = first.read_value()
         with tf.control_dependencies([is_first]):
             first.assign(False)
-        # One iterator for each finished epoch, so that a shuffle draws the seeds it drew for it.
-        past = tf.data.Dataset.range(tf.where(is_first, finished_epochs, nothing))
-        past = past.flat_map(lambda _: dataset.take(1)).filter(lambda *_: tf.constant(False))
-        return past.concatenate(dataset.skip(tf.where(is_first, skipped, nothing)))
+        return dataset.skip(tf.where(is_first, tf.constant(skipped, tf.int64), nothing))
 
     whole = tf.data.Dataset.range(1).flat_map(iteration)
-    if cardinality >= 0:
+    if endless or (cardinality >= 0 and not one_pass):
         whole = whole.apply(tf.data.experimental.assert_cardinality(cardinality))
     # The dataset's function knows the variable but does not keep it alive.
     whole._adaptcp_first = first
     return whole
+
+
+def is_one_pass(cardinality: int | None, steps_per_epoch: int | None) -> bool:
+    """Whether `fit` iterates once over its dataset for all epochs, or anew in each epoch.
+
+    Args:
+        cardinality: of the dataset; None when it is not known which dataset `fit` got.
+        steps_per_epoch: as `fit` was told, or inferred from the cardinality; None when neither.
+    """
+    return None not in (cardinality, steps_per_epoch) and cardinality != steps_per_epoch

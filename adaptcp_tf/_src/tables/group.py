@@ -27,6 +27,8 @@ class AttachedTable:
     Attributes:
         shard: where it belongs.
         table: the TFRA table.
+        handle: the shard's tracker, as a tensor of this table's own: functions run ops on one
+            resource tensor one after the other, and the tables of a group may be updated at once.
         name: its name in the group, "parameter" or that of the slot.
         index: its number in the shard.
         attach_op: what must run before the table is updated; None when executing eagerly.
@@ -34,6 +36,7 @@ class AttachedTable:
 
     shard: GroupShard
     table: Any
+    handle: tf.Tensor
     name: str
     index: int
     attach_op: tf.Operation | None
@@ -48,14 +51,17 @@ class GroupShard:
         self.device = device
         self.tables: list[AttachedTable] = []
         # Unique in the process, so that no two groups ever share a tracker.
-        shared_name = f"adaptcp_group_{os.getpid()}_{next(_handle_numbers)}"
-        with tf.device(device):
-            self.handle = ops.adaptcp_table_group(
-                shared_name=shared_name,
-                key_dtype=group.key_dtype,
-                group_name=group.name,
-                shard=shard,
-                num_shards=group.num_shards,
+        self._shared_name = f"adaptcp_group_{os.getpid()}_{next(_handle_numbers)}"
+        self.handle = self._new_handle()
+
+    def _new_handle(self) -> tf.Tensor:
+        with tf.device(self.device):
+            return ops.adaptcp_table_group(
+                shared_name=self._shared_name,
+                key_dtype=self.group.key_dtype,
+                group_name=self.group.name,
+                shard=self.shard,
+                num_shards=self.group.num_shards,
             )
 
     def attach(self, table: Any, name: str) -> AttachedTable:
@@ -77,7 +83,7 @@ class GroupShard:
             )
         if tf.executing_eagerly():
             attach_op = None
-        attached = AttachedTable(self, table, name, index, attach_op)
+        attached = AttachedTable(self, table, self._new_handle(), name, index, attach_op)
         self.tables.append(attached)
         return attached
 

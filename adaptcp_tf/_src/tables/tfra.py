@@ -277,7 +277,7 @@ def _hooked_insert(self: Any, keys: Any, values: Any, name: str | None = None) -
     values = tf.convert_to_tensor(values, self._value_dtype)
     with _after(attached.attach_op), tf.device(attached.shard.device):
         return ops.adaptcp_insert(
-            attached.shard.handle,
+            attached.handle,
             self.resource_handle,
             keys,
             values,
@@ -292,7 +292,7 @@ def _hooked_remove(self: Any, keys: Any, name: str | None = None) -> Any:
         return _remove(self, keys, name)
     with _after(attached.attach_op), tf.device(attached.shard.device):
         return ops.adaptcp_remove(
-            attached.shard.handle,
+            attached.handle,
             self.resource_handle,
             keys,
             table_index=attached.index,
@@ -308,11 +308,11 @@ def _hooked_accum(
         return _accum(self, keys, values_or_deltas, exists, name)
     keys = tf.convert_to_tensor(keys, self._key_dtype)
     with _after(attached.attach_op), tf.device(attached.shard.device):
-        before = ops.adaptcp_before_update(attached.shard.handle, keys)
+        before = ops.adaptcp_before_update(attached.handle, keys)
     with _after(before):
         changed = _accum(self, keys, values_or_deltas, exists, name)
     with _after(changed), tf.device(attached.shard.device):
-        return ops.adaptcp_after_update(attached.shard.handle, keys)
+        return ops.adaptcp_after_update(attached.handle, keys)
 
 
 def _replace(table: Any, change: Callable[[], Any]) -> Any:
@@ -322,12 +322,13 @@ def _replace(table: Any, change: Callable[[], Any]) -> Any:
         return change()
     shard = attached.shard
     with _after(attached.attach_op), tf.device(shard.device):
-        before = ops.adaptcp_before_replace(shard.handle)
+        before = ops.adaptcp_before_replace(attached.handle)
     with _after(before):
         changed = change()
     with _after(changed), tf.device(shard.device):
         keys = tf.concat([export_keys(other) for other in shard.tables], axis=0)
-        return ops.adaptcp_after_replace(shard.handle, keys)
+        tables = [other.table.resource_handle for other in shard.tables]
+        return ops.adaptcp_after_replace(attached.handle, keys, tables)
 
 
 def _hooked_clear(self: Any, name: str | None = None) -> Any:

@@ -1,0 +1,98 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A SHA-256 over all that training changes: two models with equal digests are equal bit for bit."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import tensorflow as tf
+from tensorflow_recommenders_addons import dynamic_embedding as de
+
+
+class Digest(NamedTuple):
+    """What `digest` found.
+
+    total: hexadecimal SHA-256 over all parts.
+    parts: one digest per table, dense variable and metric, in order, to name what differs.
+    rows: rows in the parameter tables.
+    iterations: steps the optimizer has taken.
+    """
+
+    total: str
+    parts: dict[str, str]
+    rows: int
+    iterations: int
+
+    def write(self, path: Path | str) -> None:
+        """Writes the digest as JSON; equal digests give equal files."""
+        Path(path).write_text(json.dumps(self._asdict(), indent=1) + "\n", encoding="ascii")
+
+
+def embeddings(model: tf.keras.Model) -> list[de.keras.layers.Embedding]:
+    """The dynamic embedding layers of a model, nested ones included, in order of creation."""
+    return [part for part in model.submodules if isinstance(part, de.keras.layers.Embedding)]
+
+
+def tables(model: tf.keras.Model) -> list[list[de.Variable]]:
+    """The embedding tables of a model, each followed by its optimizer slots if they exist yet."""
+    return [[layer.params, *layer.optimizer_vars] for layer in embeddings(model)]
+
+
+def digest(model: tf.keras.Model) -> Digest:
+    """Digests rows, slots, dense variables, optimizer state and metrics of a compiled model.
+
+    The order in which a hash table holds its rows does not count, nor do names, so that models of
+    different names in one process can be compared. Training must be at rest meanwhile.
+    """
+    parts, rows = {}, 0
+    for index, group in enumerate(tables(model)):
+        for place, variable in enumerate(group):
+            keys, values = (tensor.numpy() for tensor in variable.export())
+            order = np.argsort(keys)
+            parts[f"table {index}.{place}"] = _hash(keys[order], values[order])
+            rows += len(keys) if place == 0 else 0
+    for kind, variables in _dense_variables(model).items():
+        for index, variable in enumerate(variables):
+            parts[f"{kind} {index}"] = _hash(variable.numpy())
+    # Keras does not count this one among the optimizer's variables.
+    parts["learning rate"] = _hash(tf.convert_to_tensor(model.optimizer.learning_rate).numpy())
+    listed = "\n".join(f"{name} {value}" for name, value in parts.items())
+    total = hashlib.sha256(listed.encode()).hexdigest()
+    return Digest(total, parts, rows, int(model.optimizer.iterations.numpy()))
+
+
+def _dense_variables(model: tf.keras.Model) -> dict[str, list[tf.Variable]]:
+    optimizer = model.optimizer.variables
+    if callable(optimizer):  # a method in the legacy optimizers, a property in the new ones
+        optimizer = optimizer()
+    found = {
+        "variable": model.variables,
+        "optimizer": optimizer,
+        "metric": [variable for metric in model.metrics for variable in metric.variables],
+    }
+    # These hold ids and rows of the last batch on their way between a table and the model.
+    passing = {
+        id(variable)
+        for layer in embeddings(model)
+        for variable in (layer.shadow.ids, layer.shadow.exists)
+    }
+    return {
+        kind: [
+            variable
+            for variable in variables
+            if not isinstance(variable, de.TrainableWrapper) and id(variable) not in passing
+        ]
+        for kind, variables in found.items()
+    }
+
+
+def _hash(*arrays: np.ndarray) -> str:
+    sha = hashlib.sha256()
+    for array in arrays:
+        sha.update(f"{array.dtype.str}{array.shape}".encode())
+        sha.update(np.ascontiguousarray(array).tobytes())
+    return sha.hexdigest()

@@ -1,0 +1,77 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The picture that compares strategies."""
+
+from __future__ import annotations
+
+import itertools
+from pathlib import Path
+from typing import Any
+
+import matplotlib
+
+matplotlib.use("Agg")
+from matplotlib import pyplot, ticker
+
+_MIB = 1 << 20
+
+
+def compare_strategies(
+    results: list[dict[str, Any]], histories: dict[str, list[dict[str, Any]]], path: Path
+) -> None:
+    """Writes four panels as PNG: throughput, stall, bytes of each checkpoint, restore time.
+
+    Args:
+      results: one per strategy, from `throughput.summarize`, with `restore_seconds` added.
+      histories: the checkpoints of each strategy, from `Contender.history`.
+      path: where to write.
+    """
+    figure, ((speed, stall), (volume, restore)) = pyplot.subplots(2, 2, figsize=(11, 7.5))
+    colors = {row["strategy"]: f"C{index}" for index, row in enumerate(results)}
+    saving = [row for row in results if row["checkpoints"]]
+
+    _bars(speed, results, "ratio_to_none", colors, "{:.2f}")
+    speed.set_title("Training throughput")
+    speed.set_ylabel("relative to no checkpoints")
+
+    names = [row["strategy"] for row in saving]
+    stall.boxplot(
+        [[max(one["stall_ms"], 1e-3) for one in histories[name]] for name in names], showfliers=True
+    )
+    stall.set_xticks(range(1, len(names) + 1), names)
+    stall.set_yscale("log")
+    stall.yaxis.set_major_locator(ticker.LogLocator(subs=(1.0, 2.0, 5.0)))
+    stall.yaxis.set_major_formatter("{x:g}")
+    stall.yaxis.set_minor_formatter(ticker.NullFormatter())
+    stall.set_title("Stall of one checkpoint")
+    stall.set_ylabel("milliseconds (log scale)")
+
+    # Patterns as well as colours, since strategies that write the same lie on one another.
+    for name, pattern in zip(names, itertools.cycle(("-", "--", "-.", ":"))):
+        steps = [one["step"] for one in histories[name]]
+        sizes = [one["bytes"] / _MIB for one in histories[name]]
+        volume.plot(steps, sizes, linestyle=pattern, marker=".", color=colors[name], label=name)
+    volume.set_ylim(bottom=0)
+    volume.set_title("Size of each checkpoint")
+    volume.set_xlabel("training step")
+    volume.set_ylabel("MiB written")
+    volume.legend()
+
+    _bars(restore, saving, "restore_seconds", colors, "{:.2f} s")
+    restore.set_title("Restore of the newest checkpoint")
+    restore.set_ylabel("seconds")
+
+    for axes in (speed, stall, volume, restore):
+        axes.grid(axis="y", alpha=0.3)
+        axes.set_axisbelow(True)
+    figure.tight_layout()
+    figure.savefig(path, dpi=120)
+    pyplot.close(figure)
+
+
+def _bars(
+    axes: pyplot.Axes, rows: list[dict[str, Any]], key: str, colors: dict[str, str], label: str
+) -> None:
+    names = [row["strategy"] for row in rows]
+    bars = axes.bar(names, [row[key] for row in rows], color=[colors[name] for name in names])
+    axes.bar_label(bars, labels=[label.format(row[key]) for row in rows], padding=2)
+    axes.margins(y=0.15)

@@ -1,0 +1,253 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Trains one model per strategy in turns in one process, so that their throughputs can be compared."""
+
+from __future__ import annotations
+
+import dataclasses
+import statistics
+import sys
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+import adaptcp_tf as acp
+
+from . import models
+from .criteo_stream import Batch, CriteoStream
+from .digest import tables
+
+NONE = "none"
+TRACKING = "tracking"
+
+_MIN_WARMUP_STEPS = 20
+_PREFILL_ROWS_PER_CALL = 200_000
+
+
+@dataclasses.dataclass(frozen=True)
+class Workload:
+    """The input all contenders share.
+
+    rows: rows every table holds before training: the ids most frequent in the stream.
+    pool: batches drawn ahead; training cycles through them.
+    """
+
+    rows: int
+    batch_size: int
+    dim: int
+    seed: int
+    pool: Batch
+
+    @classmethod
+    def draw(cls, *, rows: int, batch_size: int, dim: int, seed: int, batches: int) -> Workload:
+        """Draws `batches` batches of the Criteo-like stream."""
+        pool = CriteoStream(batch_size, seed).batches(0, batches)
+        return cls(rows=rows, batch_size=batch_size, dim=dim, seed=seed, pool=pool)
+
+    def dataset(self, start: int, steps: int) -> tf.data.Dataset:
+        """Batches `start` .. `start + steps - 1`, copied into tensors before training begins."""
+        at = np.arange(start, start + steps) % len(self.pool.labels)
+        inputs = {"ids": self.pool.ids[at], "dense": self.pool.dense[at]}
+        return tf.data.Dataset.from_tensor_slices((inputs, self.pool.labels[at]))
+
+    def prefill(self, model: tf.keras.Model) -> None:
+        """Gives every table of the model the same rows, slots included."""
+        keys = CriteoStream(self.batch_size, self.seed).popular_ids(self.rows)
+        (group,) = tables(model)
+        for place, variable in enumerate(group):
+            rng = np.random.default_rng((self.seed, place))
+            for at in range(0, self.rows, _PREFILL_ROWS_PER_CALL):
+                some = keys[at : at + _PREFILL_ROWS_PER_CALL]
+                # Small and not negative, as the second moments of Adam must be.
+                values = rng.random((len(some), self.dim), dtype=np.float32) * np.float32(1e-3)
+                variable.upsert(tf.constant(some), tf.constant(values))
+
+
+class StepTimer(tf.keras.callbacks.Callback):
+    """Times the steps of one `fit`, other callbacks included if it comes last among them."""
+
+    _supports_tf_logs = True
+
+    def __init__(self):
+        super().__init__()
+        self._marks: list[float] = []
+
+    def on_epoch_begin(self, epoch, logs=None):
+        """Starts the clock."""
+        self._marks = [time.perf_counter()]
+
+    def on_train_batch_end(self, batch, logs=None):
+        """Takes the time."""
+        self._marks.append(time.perf_counter())
+
+    def step_seconds(self) -> list[float]:
+        """The duration of each step, in order."""
+        return np.diff(self._marks).tolist()
+
+
+@dataclasses.dataclass
+class Measured:
+    """What one contender did in one round: wall seconds of each step, CPU seconds of all of them."""
+
+    step_seconds: list[float] = dataclasses.field(default_factory=list)
+    cpu_seconds: float = 0.0
+
+
+class Contender:
+    """One strategy at one interval, with a model, tables and a directory of its own.
+
+    Args:
+      strategy: a strategy of adaptcp_tf, "none" (untracked tables) or "tracking" (tracked tables,
+        never a checkpoint).
+      interval: batches between checkpoints; None for "none" and "tracking".
+      workload: the input.
+      directory: where this contender's checkpoints go.
+    """
+
+    def __init__(self, strategy: str, interval: int | None, workload: Workload, directory: Path):
+        self.strategy = strategy
+        self.interval = interval
+        self.rounds: list[Measured] = []
+        self._workload = workload
+        self._position = 0
+        self._warmup_checkpoints = 0
+        self._timer = StepTimer()
+        self._callbacks: list[acp.keras.AdaptiveCheckpoint] = []
+        name = f"{strategy}_{interval or 0}"
+        self.model = models.criteo_model(workload.dim, name=name, seed=workload.seed)
+        models.create_slots(self.model)
+        workload.prefill(self.model)
+        if strategy != NONE:
+            options = {"save_freq": interval, "strategy": strategy}
+            if strategy == TRACKING:
+                options = {"save_freq": sys.maxsize}
+            # Waits, since a contender that skips checkpoints would look cheaper than it is.
+            callback = acp.keras.AdaptiveCheckpoint(
+                str(directory / name),
+                when_busy="wait",
+                max_to_keep=2,
+                save_at_end=False,
+                progress=False,
+                **options,
+            )
+            self._callbacks.append(callback)
+
+    def warm_up(self, steps: int) -> None:
+        """Trains without measuring: traces the graph, writes the first checkpoint."""
+        self._train(steps)
+        self._warmup_checkpoints = len(self.history())
+
+    def start_round(self) -> None:
+        """What is trained from here on counts into a new round."""
+        self.rounds.append(Measured())
+
+    def run(self, steps: int) -> None:
+        """Trains `steps` steps within the current round."""
+        step_seconds, cpu_seconds = self._train(steps)
+        self.rounds[-1].step_seconds += step_seconds
+        self.rounds[-1].cpu_seconds += cpu_seconds
+
+    def _train(self, steps: int) -> tuple[list[float], float]:
+        dataset = self._workload.dataset(self._position, steps)
+        self._position += steps
+        cpu_start = time.process_time()
+        self.model.fit(
+            dataset, steps_per_epoch=steps, verbose=0, callbacks=[*self._callbacks, self._timer]
+        )
+        for callback in self._callbacks:
+            callback.wait()  # so that no background work runs into another contender's turn
+        return self._timer.step_seconds(), time.process_time() - cpu_start
+
+    def history(self) -> list[dict[str, Any]]:
+        """The checkpoints of the measured rounds."""
+        history = [one for callback in self._callbacks for one in callback.history]
+        return history[self._warmup_checkpoints :]
+
+    def restore_seconds(self) -> float | None:
+        """Restores the newest checkpoint into the tables; None if there is no checkpoint."""
+        if self.interval is None:
+            return None
+        (callback,) = self._callbacks
+        return callback.manager.restore().seconds
+
+    def close(self) -> None:
+        """Stops tracking."""
+        for callback in self._callbacks:
+            callback.close()
+
+
+def warmup_steps(intervals: Sequence[int]) -> int:
+    """Steps after which every interval is about half over.
+
+    Segments that start there end half an interval after their last checkpoint, so its background
+    work falls into the time measured.
+    """
+    longest = max(intervals)
+    first = max(longest, _MIN_WARMUP_STEPS)
+    return min(
+        range(first, first + longest),
+        key=lambda steps: sum(abs(steps % interval / interval - 0.5) for interval in intervals),
+    )
+
+
+def compete(
+    contenders: Sequence[Contender],
+    *,
+    rounds: int,
+    steps: int,
+    warmup: int,
+    on_progress: Callable[[str], None],
+) -> None:
+    """Lets the contenders train in turns.
+
+    In each round every contender trains twice `steps` steps, in the order A B ... B A, so that a
+    steady drift of the machine's speed cancels within the round.
+
+    Args:
+      contenders: who takes part.
+      rounds: number of rounds.
+      steps: steps of one turn; a multiple of every interval.
+      warmup: steps before the first round, from `warmup_steps`.
+      on_progress: called with a line about what begins.
+    """
+    for contender in contenders:
+        on_progress(f"warm-up: {contender.strategy} {contender.interval or ''}")
+        contender.warm_up(warmup)
+    for number in range(1, rounds + 1):
+        for contender in contenders:
+            contender.start_round()
+        for contender in [*contenders, *reversed(contenders)]:
+            on_progress(
+                f"round {number} of {rounds}: {contender.strategy} {contender.interval or ''}"
+            )
+            contender.run(steps)
+
+
+def summarize(contender: Contender, baseline: Contender, batch_size: int) -> dict[str, Any]:
+    """The figures of one contender against the one without checkpoints, round by round."""
+    ratios = [
+        sum(base.step_seconds) / sum(own.step_seconds)
+        for base, own in zip(baseline.rounds, contender.rounds)
+    ]
+    step_seconds = [step for one in contender.rounds for step in one.step_seconds]
+    cpu_seconds = sum(one.cpu_seconds for one in contender.rounds)
+    history = contender.history()
+    stalls = [checkpoint["stall_ms"] for checkpoint in history]
+    return {
+        "strategy": contender.strategy,
+        "interval": contender.interval,
+        "samples_per_second": batch_size * len(step_seconds) / sum(step_seconds),
+        "ratio_to_none": statistics.median(ratios),
+        "ratio_to_none_lowest": min(ratios),
+        "ratio_to_none_highest": max(ratios),
+        "step_ms_median": 1e3 * statistics.median(step_seconds),
+        "cpu_ms_per_step": 1e3 * cpu_seconds / len(step_seconds),
+        "cpu_ratio_to_none": sum(one.cpu_seconds for one in baseline.rounds) / cpu_seconds,
+        "stall_ms_per_checkpoint": statistics.median(stalls) if stalls else None,
+        "stall_ms_max": max(stalls, default=None),
+        "bytes_written": sum(checkpoint["bytes"] for checkpoint in history),
+        "checkpoints": len(history),
+    }
