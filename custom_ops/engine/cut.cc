@@ -5,7 +5,6 @@
 
 #include <utility>
 
-#include "custom_ops/base/thread_priority.h"
 
 namespace adaptcp {
 namespace {
@@ -127,7 +126,6 @@ void Cut::StartWriting(FileSystem* file_system, const std::string& directory,
 }
 
 void Cut::WriteLoop() {
-  YieldToTraining();
   for (;;) {
     QueuedBlock queued;
     bool discard;

@@ -7,7 +7,6 @@
 #include <utility>
 #include <vector>
 
-#include "custom_ops/base/thread_priority.h"
 #include "custom_ops/engine/restorer.h"
 #include "custom_ops/io/tf_file_system.h"
 #include "custom_ops/kernels/table_group_resource.h"
@@ -96,7 +95,6 @@ class DrainOp : public BackgroundOp {
 
  protected:
   Status Run(OpKernelContext* context, TableGroup* group, std::string* json) override {
-    YieldToTraining();
     DrainResult result;
     ADAPTCP_RETURN_IF_ERROR(
         group->Drain(Files(), StringInput(context, 1), StringInput(context, 2), &result));

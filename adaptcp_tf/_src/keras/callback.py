@@ -159,9 +159,7 @@ class AdaptiveCheckpoint(tf.keras.callbacks.Callback):
         self.model.train_function = self.model.make_train_function(force=not self._started)
         checkpoint = None if self._started else self._checkpoint()
         if checkpoint is not None:
-            self._position = checkpoint.position
-            self.model._training_state = InitialPosition(self._position)
-            before_first_step(self.model, self._restore_checkpoint)
+            self._continue_from(checkpoint.position)
         self._started = True
 
     def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
@@ -200,6 +198,18 @@ class AdaptiveCheckpoint(tf.keras.callbacks.Callback):
             # Nothing trains any more, so there is no reason to skip.
             self._manager.wait()
             self._save()
+
+    def _continue_from(self, position: Position) -> None:
+        """Has `fit` start at a position, and restore there."""
+        self._position = position
+        batch = position.batch
+        # Nobody knows whether an epoch of unknown length goes on after this batch, and `fit` refuses
+        # one without any step. So it is told of the last finished step again, which is not repeated.
+        last_step_again = batch > 0 and self.params.get("steps") is None
+        if last_step_again:
+            batch -= int(self.model._steps_per_execution)
+        self.model._training_state = InitialPosition(position.epoch, batch)
+        before_first_step(self.model, self._restore_checkpoint, instead=last_step_again)
 
     def _check_may_start_anew(self) -> None:
         latest = CheckpointStore(self._directory).latest_step()

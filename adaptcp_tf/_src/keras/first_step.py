@@ -10,7 +10,9 @@ from typing import Any
 import tensorflow as tf
 
 
-def before_first_step(model: tf.keras.Model, action: Callable[[], Any]) -> None:
+def before_first_step(
+    model: tf.keras.Model, action: Callable[[], Any], *, instead: bool = False
+) -> None:
     """Runs `action` once `fit` has built the training step, before the step first runs.
 
     By then the model, the optimizer's slots and the metrics have all their variables, however
@@ -19,6 +21,7 @@ def before_first_step(model: tf.keras.Model, action: Callable[[], Any]) -> None:
     Args:
         model: a compiled model, whose `train_function` is made.
         action: what to do; the step runs after it.
+        instead: whether the first step is left out; its result is that of the metrics as they are.
     """
     train_function = model.train_function
 
@@ -26,7 +29,7 @@ def before_first_step(model: tf.keras.Model, action: Callable[[], Any]) -> None:
         _build(model, train_function, iterator)
         model.train_function = train_function
         action()
-        return train_function(iterator)
+        return model.get_metrics_result() if instead else train_function(iterator)
 
     model.train_function = first_step
 

@@ -16,17 +16,18 @@ class InitialPosition:
     Stands where Keras keeps the state of its own BackupAndRestore, and is asked in the same way.
     """
 
-    def __init__(self, position: Position):
-        self._position = position
+    def __init__(self, epoch: int, batch: int):
+        self._epoch = epoch
+        self._batch = batch
 
     def maybe_load_initial_counters_from_ckpt(
         self, steps_per_epoch: int | None, initial_epoch: int, mode: Any
     ) -> tuple[int, int]:
         """Returns (epoch, batch) to start with."""
         del steps_per_epoch, mode
-        if self._position.epoch < initial_epoch:
+        if self._epoch < initial_epoch:
             return initial_epoch, 0
-        return self._position.epoch, self._position.batch
+        return self._epoch, self._batch
 
 
 def resumed(dataset: tf.data.Dataset, position: Position, *, one_pass: bool) -> tf.data.Dataset:

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Who gets a block at once, and who waits for what.
 
+#include "custom_ops/engine/block_pool.h"
+
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -10,7 +12,6 @@
 #include <utility>
 #include <vector>
 
-#include "custom_ops/engine/block_pool.h"
 #include "tests/cc/engine/test_length.h"
 
 namespace adaptcp {

@@ -33,10 +33,12 @@ constexpr uint32_t kGarbled = ~uint32_t{0};
 
 inline std::string ValueOf(int64_t key, size_t table, uint32_t version, size_t row_bytes) {
   std::string value(row_bytes, '\0');
+  const uint64_t mixed = (static_cast<uint64_t>(key) + 1) * UINT64_C(0x9e3779b97f4a7c15) + table;
+  const auto salt = static_cast<uint32_t>(mixed >> 32) ^ static_cast<uint32_t>(mixed);
   uint32_t word = version;
   for (size_t i = 0; i < row_bytes; i += sizeof(word)) {
     std::memcpy(&value[i], &word, std::min(sizeof(word), row_bytes - i));
-    word = (word ^ static_cast<uint32_t>(key * 31 + table)) * 2654435761u + 1;
+    word = (word ^ salt) * 2654435761u + 1;
   }
   return value;
 }
@@ -90,9 +92,8 @@ struct Chain {
       return file.kind == SegmentKind::kDifferential;
     };
     if (cut.base) newest_first.clear();
-    newest_first.erase(
-        std::remove_if(newest_first.begin(), newest_first.end(), is_differential),
-        newest_first.end());
+    newest_first.erase(std::remove_if(newest_first.begin(), newest_first.end(), is_differential),
+                       newest_first.end());
     for (const WrittenSegment& segment : segments) {
       newest_first.insert(newest_first.begin(), ToFile(cut, directory, segment));
     }
@@ -123,8 +124,7 @@ inline void ReadSegment(MemoryFileSystem* files, const std::string& path, SavedR
       ASSERT_OK(reader->ReadValues(b, t, &block.columns[t].values));
     }
     for (size_t i = 0; i < block.rows(); ++i) {
-      const int64_t key =
-          block.keys.empty() ? KeyFromName(block.string_keys[i]) : block.keys[i];
+      const int64_t key = block.keys.empty() ? KeyFromName(block.string_keys[i]) : block.keys[i];
       SavedRow row{reader->header().kind,
                    (block.flags[i] & kRowTombstone) != 0,
                    (block.flags[i] & kRowHot) != 0,

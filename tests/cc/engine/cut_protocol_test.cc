@@ -71,8 +71,9 @@ TEST_F(CutProtocolTest, BeginFailsForAllGroupsWhenOneNeedsABase) {
 
 TEST_F(CutProtocolTest, BeginFailsForAllGroupsWhenOneIsStillBusy) {
   ASSERT_OK(other_.Begin(AllCold()));
-  ExpectFailure(BeginBoth(AllCold(), 2), kRefused, "'other' is still saving the checkpoint of "
-                                                   "interval 1; end it before the next");
+  ExpectFailure(BeginBoth(AllCold(), 2), kRefused,
+                "'other' is still saving the checkpoint of "
+                "interval 1; end it before the next");
   EXPECT_FALSE(group_.group()->Stats().cut_active);
   EXPECT_EQ(group_.group()->Stats().interval, 1u);
 }
@@ -167,9 +168,7 @@ TEST_F(CutProtocolTest, RestoreIsRefusedWhileACutIsActive) {
 
 TEST_F(CutProtocolTest, AttachTakesTablesInOrderAndOnce) {
   TableGroup* group = group_.group();
-  const auto make = [] {
-    return std::make_unique<MemoryTable>(MakeTable("late", "float32", 1));
-  };
+  const auto make = [] { return std::make_unique<MemoryTable>(MakeTable("late", "float32", 1)); };
   int identity, another;
   EXPECT_EQ(group->Attach(3, &identity, make()).code(), kRefused);
   EXPECT_OK(group->Attach(2, &identity, make()));

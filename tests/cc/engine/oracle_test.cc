@@ -96,8 +96,8 @@ class OracleRun {
   }
 
   void BeginCut() {
-    cut_ = Threshold(random_.Percent(80) ? threshold_ : random_.OneOf({2.0, 0.0, 0.3}),
-                     hysteresis_);
+    cut_ =
+        Threshold(random_.Percent(80) ? threshold_ : random_.OneOf({2.0, 0.0, 0.3}), hysteresis_);
     cut_.base = random_.Percent(15);
     EXPECT_EQ(group_->group()->Stats().base_required, base_required_);
     if (base_required_ && !cut_.base) {
@@ -183,8 +183,8 @@ class OracleRun {
   // Updates made after the cut are lost, and the run goes on from the checkpoint.
   void KillAndResume() {
     auto restored = std::make_unique<TestGroup>(&files_, options_);
-    ASSERT_OK(restored->RestoreFrom(group_->chain(), random_.Between(1, 3),
-                                    Concat("run", ++restarts_)));
+    ASSERT_OK(
+        restored->RestoreFrom(group_->chain(), random_.Between(1, 3), Concat("run", ++restarts_)));
     group_ = std::move(restored);
     updates_.Resume({group_.get()}, group_->rows());
     base_required_ = false;
@@ -210,7 +210,7 @@ class OracleRun {
 };
 
 TEST(OracleTest, EveryCommittedCutRestoresItsInstant) {
-  for (uint32_t seed = 0; seed < SeedCount(1500); ++seed) {
+  for (uint32_t seed = 0; seed < SeedCount(2000); ++seed) {
     Watchdog watchdog;
     SCOPED_TRACE(Concat("seed ", seed));
     OracleRun(seed).Run(120);

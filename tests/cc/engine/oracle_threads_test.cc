@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Threads that go on updating while cuts begin, drain, fail and commit: each committed checkpoint is
-// made of exactly the updates that had returned when it began, none torn.
+// Threads that go on updating while cuts begin, drain, fail and commit: each committed checkpoint
+// is made of exactly the updates that had returned when it began, none torn.
 
 #include <gtest/gtest.h>
 
@@ -129,9 +129,9 @@ class SeparateUpdatersTest : public OracleThreadsTest {
 TEST_P(SeparateUpdatersTest, EachThreadHasRowsOfItsOwn) {
   std::vector<Updater> updaters(3);
   for (size_t t = 0; t < updaters.size(); ++t) {
-    updaters[t].script = std::make_unique<ScriptedUpdates>(
-        static_cast<uint32_t>(t), group_.get(), static_cast<uint32_t>(t) * 400, 300,
-        std::vector<size_t>{0, 1, 2});
+    updaters[t].script = std::make_unique<ScriptedUpdates>(static_cast<uint32_t>(t), group_.get(),
+                                                           static_cast<uint32_t>(t) * 400, 300,
+                                                           std::vector<size_t>{0, 1, 2});
   }
   Run(&updaters);
 }
@@ -140,8 +140,8 @@ TEST_P(SeparateUpdatersTest, EachThreadHasRowsOfItsOwn) {
 TEST_P(SeparateUpdatersTest, EachThreadHasATableOfItsOwn) {
   std::vector<Updater> updaters(kTables);
   for (size_t t = 0; t < kTables; ++t) {
-    updaters[t].script = std::make_unique<ScriptedUpdates>(1, group_.get(), 0, 300,
-                                                           std::vector<size_t>{t});
+    updaters[t].script =
+        std::make_unique<ScriptedUpdates>(1, group_.get(), 0, 300, std::vector<size_t>{t});
   }
   Run(&updaters);
 }
@@ -188,8 +188,8 @@ TEST_P(SharedRowsTest, CutIsAPrefixOfTheUpdates) {
   StopThreads();
 }
 
-const auto kParams = testing::Combine(testing::Values(2.0, 0.0, 0.3),
-                                      testing::Values(size_t{0}, size_t{1} << 30));
+const auto kParams =
+    testing::Combine(testing::Values(2.0, 0.0, 0.3), testing::Values(size_t{0}, size_t{1} << 30));
 INSTANTIATE_TEST_SUITE_P(Policies, SeparateUpdatersTest, kParams);
 INSTANTIATE_TEST_SUITE_P(Policies, SharedRowsTest, kParams);
 

@@ -163,9 +163,14 @@ class RandomUpdates {
     const Keys keys = RandomKeys();
     ++version_;
     if (kind == kAccumulate) {
-      begun_.push_back(
-          {kind, random_.Below(static_cast<uint32_t>(tables_)), keys, Batches(keys), version_, 0,
-           0, {}});
+      begun_.push_back({kind,
+                        random_.Below(static_cast<uint32_t>(tables_)),
+                        keys,
+                        Batches(keys),
+                        version_,
+                        0,
+                        0,
+                        {}});
     } else if (mix_.slots_apart && random_.Percent(80)) {
       BeginTableByTable(kind, keys);
     } else {
@@ -178,8 +183,8 @@ class RandomUpdates {
     const std::vector<KeyBatch> shared = Batches(keys);
     for (size_t t = 0; t < tables_; ++t) {
       if (random_.Percent(10)) continue;
-      begun_.push_back({kind, t, keys, random_.Percent(70) ? shared : Batches(keys), version_, 0,
-                        0, {}});
+      begun_.push_back(
+          {kind, t, keys, random_.Percent(70) ? shared : Batches(keys), version_, 0, 0, {}});
     }
   }
 

@@ -105,7 +105,8 @@ TEST_P(SaveOnUpdateTest, RowsMissingInSomeTablesStayMissingThere) {
   group_.InsertInto(1, {2, 4}, 1);
   group_.RemoveFrom(0, {2});
   Cut();
-  const Rows expected = {{1, {1, kAbsent}}, {2, {kAbsent, 1}}, {3, {1, kAbsent}}, {4, {kAbsent, 1}}};
+  const Rows expected = {
+      {1, {1, kAbsent}}, {2, {kAbsent, 1}}, {3, {1, kAbsent}}, {4, {kAbsent, 1}}};
   EXPECT_EQ(group_.Restored(), expected);
 }
 

@@ -14,8 +14,8 @@
 namespace adaptcp {
 
 // A cycle of updates of the same tables. Update number n gives version n to some rows and removes
-// others, among the one-stripe keys from number `first_key` on. The row of the first one counts: each
-// update gives it its number, so that a restored table tells which updates it is made of.
+// others, among the one-stripe keys from number `first_key` on. The row of the first one counts:
+// each update gives it its number, so that a restored table tells which updates it is made of.
 class ScriptedUpdates {
  public:
   ScriptedUpdates(uint32_t seed, TestGroup* group, uint32_t first_key, uint32_t num_keys,

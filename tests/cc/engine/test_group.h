@@ -200,8 +200,7 @@ class TestGroup {
     for (size_t t = 0; t < tables_.size(); ++t) {
       for (const auto& [id, value] : tables_[t]->Rows()) {
         const int64_t key = KeyOf(id);
-        rows.try_emplace(key, tables_.size(), kAbsent).first->second[t] =
-            VersionOf(key, t, value);
+        rows.try_emplace(key, tables_.size(), kAbsent).first->second[t] = VersionOf(key, t, value);
       }
     }
     return rows;

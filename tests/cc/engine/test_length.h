@@ -13,17 +13,28 @@
 
 namespace adaptcp {
 
-// Number of seeds, `normal` unless the environment says otherwise: ADAPTCP_ORACLE_SEEDS gives the
-// number itself, ADAPTCP_TEST_LENGTH is short, normal or long.
+// Sanitizers make tests about ten times as slow.
+#if defined(__has_feature)
+#if __has_feature(thread_sanitizer) || __has_feature(address_sanitizer)
+#define ADAPTCP_SANITIZED
+#endif
+#endif
+#ifdef ADAPTCP_SANITIZED
+constexpr uint32_t kSlowness = 4;
+#else
+constexpr uint32_t kSlowness = 1;
+#endif
+
+// Number of seeds: ADAPTCP_ORACLE_SEEDS when the environment has it, otherwise `normal`, made fewer
+// or more by ADAPTCP_TEST_LENGTH (short, normal or long) and fewer under sanitizers.
 inline uint32_t SeedCount(uint32_t normal) {
   if (const char* seeds = std::getenv("ADAPTCP_ORACLE_SEEDS")) {
     return static_cast<uint32_t>(std::strtoul(seeds, nullptr, 10));
   }
   const char* value = std::getenv("ADAPTCP_TEST_LENGTH");
   const std::string length = value == nullptr ? "normal" : value;
-  if (length == "short") return std::max(1u, normal / 10);
-  if (length == "long") return normal * 100;
-  return normal;
+  const uint32_t seeds = length == "short" ? normal / 5 : length == "long" ? 100 * normal : normal;
+  return std::max(1u, seeds / kSlowness);
 }
 
 // Kills the process, so that the test fails, when it is not destroyed in time: a deadlock cannot be

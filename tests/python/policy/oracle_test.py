@@ -77,7 +77,7 @@ def kinds(directory):
         ({"strategy": "incremental"}, [["base"], ["increment"], ["increment"]]),
         ({"strategy": "differential"}, [["base"], ["differential"], ["differential"]]),
         (
-            {"strategy": "adaptive", "hot_threshold": 0.06},
+            {"strategy": "adaptive", "hot_threshold": 0.3, "hysteresis": 0.0},
             [["base"], ["differential", "increment"], ["differential", "increment"]],
         ),
     ],

@@ -1,0 +1,81 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Trainings with `fit` that are interrupted and resumed, as a script started again would."""
+
+import dataclasses
+from typing import Any
+
+import tensorflow as tf
+
+import adaptcp_tf as acp
+from tests.support import models
+
+BATCHES = 7
+
+
+class Interrupted(Exception):
+    """What stops a training in the middle."""
+
+
+class StopAfter(tf.keras.callbacks.Callback):
+    """Interrupts `fit` after so many batches of its own."""
+
+    def __init__(self, batches):
+        super().__init__()
+        self._left = batches
+
+    def on_train_batch_end(self, batch, logs=None):
+        self._left -= 1
+        if self._left == 0:
+            raise Interrupted
+
+
+@dataclasses.dataclass
+class Outcome:
+    """What a training ended with: digests of all its state, and the logs of each epoch it finished."""
+
+    parts: dict[str, str]
+    logs: list[dict[str, float]]
+    callback: Any = None
+
+
+def plain(dataset, build=models.build, epochs=3, **fit):
+    """Trains without checkpoints."""
+    model = build()
+    history = model.fit(dataset(), epochs=epochs, verbose=0, **fit)
+    return Outcome(models.parts(model), _logs(history))
+
+
+def start(directory, dataset, build=models.build, *, stop_after=None, epochs=3, fit=None, **options):
+    """Runs the training script once: from the newest checkpoint to the end or to `stop_after`.
+
+    Args:
+        directory: of the checkpoints.
+        dataset: makes the dataset.
+        build: makes the model.
+        stop_after: batches after which this run is interrupted; None goes to the end.
+        epochs: of the whole training.
+        fit: more arguments of `fit`.
+        **options: of the callback.
+    """
+    model = build()
+    options = {"save_freq": 3, "when_busy": "wait", **options}
+    callback = acp.keras.AdaptiveCheckpoint(str(directory), **options)
+    callbacks = [callback] if stop_after is None else [callback, StopAfter(stop_after)]
+    outcome = Outcome({}, [], callback)
+    try:
+        history = model.fit(
+            callback.resume(dataset()), epochs=epochs, callbacks=callbacks, verbose=0, **(fit or {})
+        )
+        outcome.logs = _logs(history)
+        callback.wait()
+    except Interrupted:
+        pass
+    outcome.parts = models.parts(model)
+    # The end of a process would do this.
+    callback.close()
+    return outcome
+
+
+def _logs(history):
+    names = list(history.history)
+    return [dict(zip(names, values)) for values in zip(*history.history.values())]
