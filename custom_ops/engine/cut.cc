@@ -5,7 +5,6 @@
 
 #include <utility>
 
-
 namespace adaptcp {
 namespace {
 
@@ -85,6 +84,24 @@ void Cut::AddCooled(const std::vector<int64_t>& keys) {
 std::vector<int64_t> Cut::TakeCooled() {
   MutexLock lock(&mu_);
   return std::move(cooled_);
+}
+
+void Cut::AddUrgent(const KeyBatch& batch) {
+  MutexLock lock(&mu_);
+  // The drain will not catch up with more; the oldest would come too late anyway.
+  if (urgent_.size() == kMaxUrgentBatches) urgent_.pop_front();
+  urgent_.push_back(batch);
+  has_urgent_ = true;
+}
+
+bool Cut::TakeUrgent(KeyBatch* batch) {
+  if (!has_urgent_) return false;
+  MutexLock lock(&mu_);
+  if (urgent_.empty()) return false;
+  *batch = std::move(urgent_.front());
+  urgent_.pop_front();
+  has_urgent_ = !urgent_.empty();
+  return true;
 }
 
 void Cut::AddCounts(const CutCounts& counts) {

@@ -5,6 +5,7 @@
 #define ADAPTCP_ENGINE_CUT_H_
 
 #include <array>
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
@@ -15,6 +16,7 @@
 
 #include "custom_ops/base/mutex.h"
 #include "custom_ops/engine/block_pool.h"
+#include "custom_ops/engine/recent_batch.h"
 #include "custom_ops/engine/row_tracker.h"
 #include "custom_ops/engine/segment_writer.h"
 #include "custom_ops/engine/table.h"
@@ -76,6 +78,11 @@ class Cut {
   std::unique_ptr<RowBlock> TakeBlock(Lane lane, size_t room) TF_LOCKS_EXCLUDED(mu_);
   void GiveBackBlock(Lane lane, std::unique_ptr<RowBlock> block) TF_LOCKS_EXCLUDED(mu_);
 
+  // Rows that are about to be updated: the drain saves them before others. Never waits; a hint that
+  // gets lost costs only time.
+  void AddUrgent(const KeyBatch& batch) TF_LOCKS_EXCLUDED(mu_);
+  bool TakeUrgent(KeyBatch* batch) TF_LOCKS_EXCLUDED(mu_);
+
   // Rows that left the standing list for the increment of this cut: if the cut fails they must be
   // dirty again.
   void AddCooled(const std::vector<int64_t>& keys) TF_LOCKS_EXCLUDED(mu_);
@@ -98,6 +105,8 @@ class Cut {
   Status status() TF_LOCKS_EXCLUDED(mu_);
 
  private:
+  static constexpr size_t kMaxUrgentBatches = 4;
+
   struct QueuedBlock {
     Lane lane;
     std::unique_ptr<RowBlock> block;
@@ -127,6 +136,9 @@ class Cut {
   std::array<std::unique_ptr<SegmentWriter>, kLanes> writers_;
   std::array<std::string, kLanes> file_names_;
 
+  // Whether `urgent_` holds something, for a look without the mutex.
+  std::atomic<bool> has_urgent_{false};
+
   Mutex mu_;
   CondVar work_;
   std::deque<QueuedBlock> queue_ TF_GUARDED_BY(mu_);
@@ -134,6 +146,7 @@ class Cut {
   bool last_block_queued_ TF_GUARDED_BY(mu_) = false;
   Status status_ TF_GUARDED_BY(mu_);
   std::vector<int64_t> cooled_ TF_GUARDED_BY(mu_);
+  std::deque<KeyBatch> urgent_ TF_GUARDED_BY(mu_);
   CutCounts counts_ TF_GUARDED_BY(mu_);
 };
 

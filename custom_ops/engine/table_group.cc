@@ -73,6 +73,16 @@ Status TableGroup::Update(const KeyBatch& batch, const std::function<Status()>& 
   return apply();
 }
 
+bool TableGroup::IsSaving() {
+  SharedLock gate(&gate_);
+  return must_save_;
+}
+
+void TableGroup::WillUpdate(const KeyBatch& batch) {
+  SharedLock gate(&gate_);
+  if (must_save_) cut_->AddUrgent(batch);
+}
+
 Status TableGroup::MarkUpdated(const KeyBatch& batch) {
   SharedLock gate(&gate_);
   SaveAndMark(batch);
@@ -322,10 +332,10 @@ Status TableGroup::DrainStripe(Cut* cut, size_t s, RowSaver* saver) {
   const bool walk = cut->options().base || cut->dirty(s).overflowed() || standing.overflowed();
   Status status;
   if (walk) {
-    status = DrainAll(stripe, saver);
+    status = DrainAll(cut, stripe, saver);
   } else {
-    status = DrainKeys(stripe, cut->dirty(s).keys(), saver);
-    if (status.ok()) status = DrainKeys(stripe, standing.keys(), saver);
+    status = DrainKeys(cut, stripe, cut->dirty(s).keys(), saver);
+    if (status.ok()) status = DrainKeys(cut, stripe, standing.keys(), saver);
   }
   MutexLock lock(&stripe->mu);
   if (walk || stripe->standing.overflowed()) {
@@ -361,15 +371,41 @@ void TableGroup::RelistAll(Stripe* stripe) {
   }
 }
 
-Status TableGroup::DrainKeys(Stripe* stripe, const std::vector<int64_t>& keys, RowSaver* saver) {
+Status TableGroup::DrainKeys(Cut* cut, Stripe* stripe, const std::vector<int64_t>& keys,
+                             RowSaver* saver) {
+  std::vector<HashedKey> run;
   for (size_t begin = 0; begin < keys.size(); begin += saver->max_rows()) {
+    ADAPTCP_RETURN_IF_ERROR(DrainUrgent(cut, saver));
     const size_t end = std::min(keys.size(), begin + saver->max_rows());
+    run.clear();
+    for (size_t i = begin; i < end; ++i) run.push_back({keys[i], HashKey(keys[i])});
+    ADAPTCP_RETURN_IF_ERROR(DrainRun(stripe, run.data(), run.size(), saver));
+  }
+  return Status::OK();
+}
+
+Status TableGroup::DrainUrgent(Cut* cut, RowSaver* saver) {
+  Status status;
+  KeyBatch batch;
+  while (status.ok() && cut->TakeUrgent(&batch)) {
+    tracker_.VisitByStripe(batch.keys, batch.size,
+                           [&](Stripe* stripe, const HashedKey* run, size_t count, bool) {
+                             if (status.ok()) status = DrainRun(stripe, run, count, saver);
+                             return true;
+                           });
+  }
+  return status;
+}
+
+Status TableGroup::DrainRun(Stripe* stripe, const HashedKey* keys, size_t n, RowSaver* saver) {
+  for (size_t begin = 0; begin < n; begin += saver->max_rows()) {
+    const size_t end = std::min(n, begin + saver->max_rows());
     saver->Reserve(end - begin);
     {
       MutexLock lock(&stripe->mu);
-      for (size_t i = begin; i < end; ++i) stripe->rows.Prefetch(HashKey(keys[i]));
+      for (size_t i = begin; i < end; ++i) stripe->rows.Prefetch(keys[i].hash);
       for (size_t i = begin; i < end; ++i) {
-        const RowEntry* row = stripe->rows.Find(keys[i], HashKey(keys[i]));
+        const RowEntry* row = stripe->rows.Find(keys[i].key, keys[i].hash);
         if (row != nullptr && saver->Needs(*row)) saver->Add(*row);
       }
     }
@@ -380,10 +416,11 @@ Status TableGroup::DrainKeys(Stripe* stripe, const std::vector<int64_t>& keys, R
   return Status::OK();
 }
 
-Status TableGroup::DrainAll(Stripe* stripe, RowSaver* saver) {
+Status TableGroup::DrainAll(Cut* cut, Stripe* stripe, RowSaver* saver) {
   size_t next = 0;
   uint64_t generation = 0;
   for (bool more = true; more;) {
+    ADAPTCP_RETURN_IF_ERROR(DrainUrgent(cut, saver));
     saver->Reserve(saver->max_rows());
     {
       MutexLock lock(&stripe->mu);

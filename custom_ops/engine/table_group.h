@@ -76,6 +76,11 @@ class TableGroup {
   Status Update(const KeyBatch& batch, const std::function<Status()>& apply)
       TF_LOCKS_EXCLUDED(gate_);
 
+  // Tells that the rows will soon be updated: a drain saves them first, so that the update need not.
+  void WillUpdate(const KeyBatch& batch) TF_LOCKS_EXCLUDED(gate_);
+  // Whether anybody wants to know.
+  bool IsSaving() TF_LOCKS_EXCLUDED(gate_);
+
   // Brackets for changes the group cannot run itself (accumulate): save and mark before the change,
   // mark again after it, since a cut may have begun in between.
   Status MarkUpdated(const KeyBatch& batch) TF_LOCKS_EXCLUDED(gate_);
@@ -139,8 +144,10 @@ class TableGroup {
   Status CheckCanBegin(const CutOptions& options) TF_EXCLUSIVE_LOCKS_REQUIRED(gate_);
   void BeginLocked(const CutOptions& options) TF_EXCLUSIVE_LOCKS_REQUIRED(gate_);
   Status DrainStripe(Cut* cut, size_t stripe, RowSaver* saver);
-  Status DrainKeys(Stripe* stripe, const std::vector<int64_t>& keys, RowSaver* saver);
-  Status DrainAll(Stripe* stripe, RowSaver* saver);
+  Status DrainKeys(Cut* cut, Stripe* stripe, const std::vector<int64_t>& keys, RowSaver* saver);
+  Status DrainAll(Cut* cut, Stripe* stripe, RowSaver* saver);
+  Status DrainUrgent(Cut* cut, RowSaver* saver);
+  static Status DrainRun(Stripe* stripe, const HashedKey* keys, size_t n, RowSaver* saver);
   // Moves on from one of the states `from` and returns the active cut; nullptr when in no such state.
   Cut* EnterState(std::initializer_list<CutState> from, CutState to) TF_LOCKS_EXCLUDED(state_mu_);
   // Makes the stripe's list of standing rows true again after a drain.

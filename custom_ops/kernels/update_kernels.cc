@@ -96,6 +96,20 @@ class MarkUpdatedOp : public tensorflow::OpKernel {
   }
 };
 
+class WillUpdateOp : public tensorflow::OpKernel {
+ public:
+  using tensorflow::OpKernel::OpKernel;
+
+  void Compute(OpKernelContext* context) override {
+    GroupPtr resource;
+    OP_REQUIRES_OK(context, LookupGroup(context, 0, &resource));
+    if (!resource->group()->IsSaving()) return;
+    KeyBatch batch;
+    OP_REQUIRES_OK(context, ToKeyBatch(resource.get(), context->input(1), &batch));
+    resource->group()->WillUpdate(batch);
+  }
+};
+
 class BeforeReplaceOp : public tensorflow::OpKernel {
  public:
   using tensorflow::OpKernel::OpKernel;
@@ -129,6 +143,7 @@ REGISTER("AdaptcpInsert", InsertOp);
 REGISTER("AdaptcpRemove", RemoveOp);
 REGISTER("AdaptcpBeforeUpdate", MarkUpdatedOp);
 REGISTER("AdaptcpAfterUpdate", MarkUpdatedOp);
+REGISTER("AdaptcpWillUpdate", WillUpdateOp);
 REGISTER("AdaptcpBeforeReplace", BeforeReplaceOp);
 REGISTER("AdaptcpAfterReplace", TakeRowsOp<&TableGroup::AfterReplace>);
 REGISTER("AdaptcpAdopt", TakeRowsOp<&TableGroup::Adopt>);

@@ -73,6 +73,20 @@ table: [] resource, attached as number table_index.
 keys: [...] keys, of the group's key dtype; absent keys are ignored.
 )doc");
 
+REGISTER_OP("AdaptcpWillUpdate")
+    .Input("group: resource")
+    .Input("keys: key_dtype")
+    .Attr("key_dtype: type")
+    .SetIsStateful()
+    .SetShapeFn(GroupOnly)
+    .Doc(R"doc(
+Tells that rows will soon be updated, so that a drain in progress saves them first. Changes nothing
+else and never waits.
+
+group: [] resource of AdaptcpTableGroup.
+keys: [...] keys, of the group's key dtype.
+)doc");
+
 REGISTER_OP("AdaptcpBeforeUpdate")
     .Input("group: resource")
     .Input("keys: key_dtype")

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import tensorflow as tf
+from tensorflow.python.eager import record
 from tensorflow_recommenders_addons import dynamic_embedding as de
 
 from adaptcp_tf import errors
@@ -18,6 +19,7 @@ from adaptcp_tf._src.tables.group import PARAMETER, AttachedTable, TableGroup
 _Table = de.CuckooHashTable
 
 # What TFRA does by itself; the hooks below call it.
+_lookup = _Table.lookup
 _insert = _Table.insert
 _remove = _Table.remove
 _accum = _Table.accum
@@ -269,6 +271,17 @@ def _hooked_init_variable(self: de.Variable, *args: Any, **kwargs: Any) -> None:
     _register(self)
 
 
+def _hooked_lookup(self: Any, keys: Any, *args: Any, **kwargs: Any) -> Any:
+    # Under a gradient tape the rows that are looked up are about to be updated. Elsewhere, as in
+    # exported models, no op of ours may appear.
+    attached = _tracked(self) if record.could_possibly_record() else None
+    if attached is not None and attached.name == PARAMETER:
+        keys = tf.convert_to_tensor(keys, self._key_dtype)
+        with _after(attached.attach_op), tf.device(attached.shard.device):
+            ops.adaptcp_will_update(attached.shard.handle, keys)
+    return _lookup(self, keys, *args, **kwargs)
+
+
 def _hooked_insert(self: Any, keys: Any, values: Any, name: str | None = None) -> Any:
     attached = _tracked(self)
     if attached is None:
@@ -345,6 +358,7 @@ def _hooked_restore_saveable(self: Any, *args: Any, **kwargs: Any) -> Any:
 
 def _install_hooks() -> None:
     de.Variable.__init__ = _hooked_init_variable
+    _Table.lookup = _hooked_lookup
     _Table.insert = _hooked_insert
     _Table.remove = _hooked_remove
     _Table.accum = _hooked_accum
