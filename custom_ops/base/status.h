@@ -78,10 +78,10 @@ Status Internal(const Parts&... parts) {
 
 }  // namespace adaptcp
 
-#define ADAPTCP_RETURN_IF_ERROR(expr)         \
-  do {                                        \
-    ::adaptcp::Status _status = (expr);       \
-    if (!_status.ok()) return _status;        \
+#define ADAPTCP_RETURN_IF_ERROR(expr)   \
+  do {                                  \
+    ::adaptcp::Status _status = (expr); \
+    if (!_status.ok()) return _status;  \
   } while (false)
 
 #endif  // ADAPTCP_BASE_STATUS_H_

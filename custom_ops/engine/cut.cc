@@ -168,8 +168,7 @@ Status Cut::WriteBlock(const QueuedBlock& queued) {
 
 Status Cut::WriterFor(Lane lane, SegmentWriter** writer) {
   const SegmentKind kind = KindOf(lane);
-  const size_t slot =
-      static_cast<size_t>(lane == Lane::kTombstone ? Lane::kIncrement : lane);
+  const size_t slot = static_cast<size_t>(lane == Lane::kTombstone ? Lane::kIncrement : lane);
   if (writers_[slot] == nullptr) {
     SegmentHeader header = header_;
     header.kind = kind;

@@ -26,12 +26,14 @@ class RecentBatch {
  public:
   enum class Verdict { kMarked, kMark, kMarkAndTell };
 
-  // kMarked: another thread has marked these very keys in `interval`, and finished. kMark: the
-  // caller must mark them. kMarkAndTell: likewise, and then call Done.
-  Verdict Enter(const KeyBatch& batch, uint32_t interval) TF_LOCKS_EXCLUDED(mu_) {
+  // kMarked: another thread has marked these very keys in `interval`, or, unless `wait_until_done`,
+  // is marking them now. kMark: the caller must mark them. kMarkAndTell: likewise, and then call
+  // Done.
+  Verdict Enter(const KeyBatch& batch, uint32_t interval, bool wait_until_done = true)
+      TF_LOCKS_EXCLUDED(mu_) {
     MutexLock lock(&mu_);
     while (interval == interval_ && Same(batch)) {
-      if (!marking_) return Verdict::kMarked;
+      if (!marking_ || !wait_until_done) return Verdict::kMarked;
       done_.Wait(&mu_);
     }
     if (marking_) return Verdict::kMark;

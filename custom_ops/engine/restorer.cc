@@ -99,8 +99,7 @@ Status Restorer::MapTables(const std::string& path, OpenSegment* segment) const 
       return table->spec().name == saved.name;
     });
     if (it == tables_.end()) {
-      return InvalidArgument(path, ": table '", saved.name, "' of group '",
-                             group_->options().name,
+      return InvalidArgument(path, ": table '", saved.name, "' of group '", group_->options().name,
                              "' was saved, but the model has none of that name; use the optimizer "
                              "that the checkpoint was made with");
     }
@@ -173,8 +172,8 @@ std::vector<std::string> Restorer::TablesWithoutRows() const {
   std::vector<std::string> names;
   if (rows_ == 0) return names;
   for (Table* table : tables_) {
-    const bool saved = std::any_of(
-        segments_.begin(), segments_.end(), [table](const OpenSegment& segment) {
+    const bool saved =
+        std::any_of(segments_.begin(), segments_.end(), [table](const OpenSegment& segment) {
           return std::find(segment.tables.begin(), segment.tables.end(), table) !=
                  segment.tables.end();
         });

@@ -36,11 +36,11 @@ struct RestoreResult {
   std::vector<std::string> tables_without_rows;  // attached tables that no segment mentions
 };
 
-// The group's tables must be empty and nobody may use them meanwhile. Reads every key record, newest
-// segment first, then the values of those blocks only that hold a row that is still current; memory
-// is a bit per row plus one block a thread. InvalidArgument when the segments are of another group
-// or of tables with other dtypes or dims, DataLoss when a file is damaged or not the one meant;
-// tables and tracker are then in an undefined state and must be restored again.
+// The group's tables must be empty and nobody may use them meanwhile. Reads every key record,
+// newest segment first, then the values of those blocks only that hold a row that is still current;
+// memory is a bit per row plus one block a thread. InvalidArgument when the segments are of another
+// group or of tables with other dtypes or dims, DataLoss when a file is damaged or not the one
+// meant; tables and tracker are then in an undefined state and must be restored again.
 Status Restore(TableGroup* group, FileSystem* file_system, const RestoreOptions& options,
                RestoreResult* result);
 

@@ -18,8 +18,7 @@ size_t NextCapacity(size_t capacity) {
 
 RowMap::RowMap() : capacity_(kInitialCapacity), slots_(new RowEntry[kInitialCapacity]()) {}
 
-RowEntry* RowMap::FindOrInsert(int64_t key, uint64_t hash, uint32_t purge_through,
-                               bool* inserted) {
+RowEntry* RowMap::FindOrInsert(int64_t key, uint64_t hash, uint32_t purge_through, bool* inserted) {
   size_t i = Home(hash);
   for (; slots_[i].occupied; i = i + 1 == capacity_ ? 0 : i + 1) {
     if (slots_[i].key == key) {

@@ -104,9 +104,9 @@ Status RowSaver::ReadLane(Batch* batch) {
   const size_t first = batch->block->rows();
   for (size_t t = 0; t < batch->block->columns.size(); ++t) {
     TableColumn& column = batch->block->columns[t];
-    ADAPTCP_RETURN_IF_ERROR(cut_->tables()[t]->Read(
-        batch->keys.data(), batch->keys.size(), column.values.data() + first * column.row_bytes,
-        column.present.data() + first));
+    ADAPTCP_RETURN_IF_ERROR(cut_->tables()[t]->Read(batch->keys.data(), batch->keys.size(),
+                                                    column.values.data() + first * column.row_bytes,
+                                                    column.present.data() + first));
   }
   return Status::OK();
 }

@@ -22,11 +22,11 @@ enum class SaveReason { kUpdate, kDrain };
 
 // Used by one thread for one update or one drain, in batches of keys of one stripe.
 //
-// An update holds the stripe's mutex all the while: Reserve, lock, Add each row that Needs it, Read,
-// Append, unlock; it then marks and changes the rows. The drain, which reads many more rows, must not
-// keep updates waiting: it holds the mutex to Add and again to Append, and reads in between. Append
-// takes only those rows that the cut still needs, so what an update has saved and changed meanwhile
-// is dropped.
+// An update holds the stripe's mutex all the while: Reserve, lock, Add each row that Needs it,
+// Read, Append, unlock; it then marks and changes the rows. The drain, which reads many more rows,
+// must not keep updates waiting: it holds the mutex to Add and again to Append, and reads in
+// between. Append takes only those rows that the cut still needs, so what an update has saved and
+// changed meanwhile is dropped.
 class RowSaver {
  public:
   // `interner` translates keys of string tables, nullptr for integer keys. All outlive the saver.
@@ -39,8 +39,8 @@ class RowSaver {
   // Most rows of a batch.
   size_t max_rows() const { return max_rows_; }
 
-  // Starts a batch of at most `rows` rows and makes room for them. May wait for memory, so no stripe
-  // may be locked.
+  // Starts a batch of at most `rows` rows and makes room for them. May wait for memory, so no
+  // stripe may be locked.
   void Reserve(size_t rows);
 
   // True when the cut holds the row and nobody saved it yet.

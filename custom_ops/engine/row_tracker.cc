@@ -25,8 +25,8 @@ void RowTracker::MeasureSize(size_t* rows, size_t* bytes) {
   *bytes = sizeof(*this);
   for (Stripe& stripe : stripes_) {
     MutexLock lock(&stripe.mu);
-    *bytes += stripe.rows.capacity() * sizeof(RowEntry) + stripe.dirty.bytes() +
-              stripe.standing.bytes();
+    *bytes +=
+        stripe.rows.capacity() * sizeof(RowEntry) + stripe.dirty.bytes() + stripe.standing.bytes();
     *rows += stripe.live;
   }
 }

@@ -91,7 +91,10 @@ Status TableGroup::MarkUpdated(const KeyBatch& batch) {
 
 void TableGroup::SaveAndMark(const KeyBatch& batch) {
   if (batch.size == 0) return;
-  const RecentBatch::Verdict verdict = recent_.Enter(batch, interval_);
+  // Rows that a cut needs must be saved before the caller changes them. Without a cut it is enough
+  // that they are marked before Begin, which waits for whoever holds the gate.
+  const RecentBatch::Verdict verdict =
+      recent_.Enter(batch, interval_, /*wait_until_done=*/must_save_);
   if (verdict == RecentBatch::Verdict::kMarked) return;
   MarkKeys(batch.keys, batch.size);
   if (verdict == RecentBatch::Verdict::kMarkAndTell) recent_.Done();
@@ -100,19 +103,22 @@ void TableGroup::SaveAndMark(const KeyBatch& batch) {
 void TableGroup::MarkKeys(const int64_t* keys, size_t n) {
   // A cut that failed needs no rows.
   if (!must_save_ || !cut_->status().ok()) {
-    tracker_.VisitByStripe(keys, n, [this](Stripe* stripe, const HashedKey* run, size_t count,
-                                           bool) TF_NO_THREAD_SAFETY_ANALYSIS {
-      // The caller holds the gate, which the analysis cannot see from inside a lambda.
-      MarkRun(stripe, run, count);
-      return true;
-    });
+    tracker_.VisitByStripe(keys, n,
+                           [this](Stripe* stripe, const HashedKey* run, size_t count, bool)
+                               TF_NO_THREAD_SAFETY_ANALYSIS {
+                                 // The caller holds the gate, which the analysis cannot see from
+                                 // inside a lambda.
+                                 MarkRun(stripe, run, count);
+                                 return true;
+                               });
     return;
   }
   RowSaver saver(cut_.get(), &tracker_.rates(), interner_or_null(), SaveReason::kUpdate);
-  tracker_.VisitByStripe(keys, n, [&](Stripe* stripe, const HashedKey* run, size_t count,
-                                      bool may_postpone) TF_NO_THREAD_SAFETY_ANALYSIS {
-    return SaveAndMarkRun(stripe, run, count, may_postpone, &saver);
-  });
+  tracker_.VisitByStripe(keys, n,
+                         [&](Stripe* stripe, const HashedKey* run, size_t count, bool may_postpone)
+                             TF_NO_THREAD_SAFETY_ANALYSIS {
+                               return SaveAndMarkRun(stripe, run, count, may_postpone, &saver);
+                             });
   StallTimer timer(&saver);
   saver.FlushTombstones();
 }
@@ -448,10 +454,9 @@ Status TableGroup::DrainAll(Cut* cut, Stripe* stripe, RowSaver* saver) {
 }
 
 Status TableGroup::EndCut(bool committed) {
-  Cut* const cut =
-      committed ? EnterState({CutState::kSaved}, CutState::kEnding)
-                : EnterState({CutState::kSaving, CutState::kSaved, CutState::kFailed},
-                             CutState::kEnding);
+  Cut* const cut = committed ? EnterState({CutState::kSaved}, CutState::kEnding)
+                             : EnterState({CutState::kSaving, CutState::kSaved, CutState::kFailed},
+                                          CutState::kEnding);
   if (cut == nullptr) {
     return FailedPrecondition("table group '", options_.name,
                               "' has no checkpoint that could be ended as ",

@@ -51,8 +51,8 @@ struct GroupStats {
 //
 // The promise: the segments of a cut hold, for each row, the values it had when Begin returned.
 // Update saves a row of the cut before it marks it and changes it; Drain saves the others. Both
-// hold the stripe's mutex from the check to the mark, so one row is saved once. The gate keeps Begin
-// from slipping between the mark and the change of an update.
+// hold the stripe's mutex from the check to the mark, so one row is saved once. The gate keeps
+// Begin from slipping between the mark and the change of an update.
 class TableGroup {
  public:
   TableGroup(const TableGroupOptions& options, BlockBudget* budget);
@@ -71,12 +71,13 @@ class TableGroup {
   // True when `identity` is attached as number `index`.
   bool IsAttached(size_t index, const void* identity) TF_LOCKS_EXCLUDED(gate_);
 
-  // Saves what an active cut still needs of the rows, marks them updated in the current interval and
-  // then runs `apply`, which changes one or more tables of the group. Begin waits for it.
+  // Saves what an active cut still needs of the rows, marks them updated in the current interval
+  // and then runs `apply`, which changes one or more tables of the group. Begin waits for it.
   Status Update(const KeyBatch& batch, const std::function<Status()>& apply)
       TF_LOCKS_EXCLUDED(gate_);
 
-  // Tells that the rows will soon be updated: a drain saves them first, so that the update need not.
+  // Tells that the rows will soon be updated: a drain saves them first, so that the update need
+  // not.
   void WillUpdate(const KeyBatch& batch) TF_LOCKS_EXCLUDED(gate_);
   // Whether anybody wants to know.
   bool IsSaving() TF_LOCKS_EXCLUDED(gate_);
@@ -96,11 +97,11 @@ class TableGroup {
 
   // Closes the current interval in all groups at one instant. Costs a lock and a swap a stripe. On
   // an error no group has begun. FailedPrecondition: a cut is active (told at once, whatever its
-  // updates wait for), or a base is required and not asked for. InvalidArgument: options.interval is
-  // before a group's current interval (a group that is behind, since it was made later, skips
+  // updates wait for), or a base is required and not asked for. InvalidArgument: options.interval
+  // is before a group's current interval (a group that is behind, since it was made later, skips
   // ahead), or hot_threshold or hysteresis is negative or not a number.
-  static Status Begin(std::vector<TableGroup*> groups, const CutOptions& options)
-      TF_NO_THREAD_SAFETY_ANALYSIS;
+  static Status Begin(std::vector<TableGroup*> groups,
+                      const CutOptions& options) TF_NO_THREAD_SAFETY_ANALYSIS;
 
   // Saves the rest of the active cut and finishes its segments. One call a cut. After an error the
   // cut can only be ended as failed.
@@ -148,7 +149,8 @@ class TableGroup {
   Status DrainAll(Cut* cut, Stripe* stripe, RowSaver* saver);
   Status DrainUrgent(Cut* cut, RowSaver* saver);
   static Status DrainRun(Stripe* stripe, const HashedKey* keys, size_t n, RowSaver* saver);
-  // Moves on from one of the states `from` and returns the active cut; nullptr when in no such state.
+  // Moves on from one of the states `from` and returns the active cut; nullptr when in no such
+  // state.
   Cut* EnterState(std::initializer_list<CutState> from, CutState to) TF_LOCKS_EXCLUDED(state_mu_);
   // Makes the stripe's list of standing rows true again after a drain.
   static void Relist(Stripe* stripe) TF_EXCLUSIVE_LOCKS_REQUIRED(stripe->mu);
@@ -191,8 +193,8 @@ class TableGroup {
   std::unique_ptr<BlockPool> pool_ TF_GUARDED_BY(gate_);
   std::unique_ptr<Cut> cut_ TF_GUARDED_BY(gate_);
 
-  // The life of the cut, apart from the gate: an update may hold the gate while it waits for memory,
-  // which it gets when the drain starts or the cut is given up. Taken last.
+  // The life of the cut, apart from the gate: an update may hold the gate while it waits for
+  // memory, which it gets when the drain starts or the cut is given up. Taken last.
   Mutex state_mu_;
   CondVar state_changed_;
   CutState cut_state_ TF_GUARDED_BY(state_mu_) = CutState::kNone;

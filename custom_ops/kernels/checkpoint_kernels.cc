@@ -70,8 +70,8 @@ class BackgroundOp : public tensorflow::AsyncOpKernel {
       std::string json;
       OP_REQUIRES_OK_ASYNC(context, ToTensorFlow(Run(context, (*resource)->group(), &json)), done);
       Tensor* output;
-      OP_REQUIRES_OK_ASYNC(
-          context, context->allocate_output(0, tensorflow::TensorShape({}), &output), done);
+      OP_REQUIRES_OK_ASYNC(context,
+                           context->allocate_output(0, tensorflow::TensorShape({}), &output), done);
       output->scalar<tstring>()() = json;
       done();
     });
@@ -104,8 +104,7 @@ class DrainOp : public BackgroundOp {
     }
     const CutCounts& counts = result.counts;
     *json = Concat("{\"segments\": [", segments, "], \"rows_hot\": ", counts.rows_hot,
-                   ", \"rows_cold\": ", counts.rows_cold,
-                   ", \"tombstones\": ", counts.tombstones,
+                   ", \"rows_cold\": ", counts.rows_cold, ", \"tombstones\": ", counts.tombstones,
                    ", \"rows_saved_on_update\": ", counts.rows_saved_on_update,
                    ", \"rows_drained\": ", counts.rows_drained,
                    ", \"stall_nanos\": ", counts.stall_nanos, "}");
@@ -120,14 +119,13 @@ class EndCutOp : public tensorflow::OpKernel {
   void Compute(OpKernelContext* context) override {
     GroupPtr resource;
     OP_REQUIRES_OK(context, LookupGroup(context, 0, &resource));
-    OP_REQUIRES_OK(context, ToTensorFlow(resource->group()->EndCut(
-                                context->input(1).scalar<bool>()())));
+    OP_REQUIRES_OK(context,
+                   ToTensorFlow(resource->group()->EndCut(context->input(1).scalar<bool>()())));
   }
 };
 
 Status KindFromName(const std::string& name, SegmentKind* kind) {
-  for (SegmentKind k :
-       {SegmentKind::kBase, SegmentKind::kIncrement, SegmentKind::kDifferential}) {
+  for (SegmentKind k : {SegmentKind::kBase, SegmentKind::kIncrement, SegmentKind::kDifferential}) {
     if (name == SegmentKindName(k)) {
       *kind = k;
       return Status::OK();

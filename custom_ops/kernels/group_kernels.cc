@@ -34,10 +34,10 @@ class TableGroupOp : public tensorflow::ResourceOpKernel<TableGroupResource> {
     OP_REQUIRES(context, 0 <= shard && shard < num_shards,
                 tensorflow::errors::InvalidArgument("shard: expected 0 to ", num_shards - 1,
                                                     ", received ", shard));
-    OP_REQUIRES(context, half_life > 0,
-                tensorflow::errors::InvalidArgument(
-                    "rate_half_life: expected a positive number of intervals, received ",
-                    half_life));
+    OP_REQUIRES(
+        context, half_life > 0,
+        tensorflow::errors::InvalidArgument(
+            "rate_half_life: expected a positive number of intervals, received ", half_life));
     options_.shard = static_cast<uint32_t>(shard);
     options_.num_shards = static_cast<uint32_t>(num_shards);
     options_.rate_half_life_intervals = half_life;
@@ -98,12 +98,12 @@ class GroupStatsOp : public tensorflow::OpKernel {
     tensorflow::Tensor* output;
     OP_REQUIRES_OK(context, context->allocate_output(0, tensorflow::TensorShape({}), &output));
     const GroupStats stats = resource->group()->Stats();
-    output->scalar<tensorflow::tstring>()() = Concat(
-        "{\"rows\": ", stats.rows, ", \"tracker_bytes\": ", stats.tracker_bytes,
-        ", \"interval\": ", stats.interval,
-        ", \"base_required\": ", stats.base_required ? "true" : "false",
-        ", \"cut_active\": ", stats.cut_active ? "true" : "false",
-        ", \"restored_rows\": ", stats.restored_rows, "}");
+    output->scalar<tensorflow::tstring>()() =
+        Concat("{\"rows\": ", stats.rows, ", \"tracker_bytes\": ", stats.tracker_bytes,
+               ", \"interval\": ", stats.interval,
+               ", \"base_required\": ", stats.base_required ? "true" : "false",
+               ", \"cut_active\": ", stats.cut_active ? "true" : "false",
+               ", \"restored_rows\": ", stats.restored_rows, "}");
   }
 };
 

@@ -68,10 +68,9 @@ Tensor Marker(DataType dtype, int64_t dim, bool other) {
 
 }  // namespace
 
-Status LookupTable::Create(
-    tensorflow::core::RefCountPtr<tensorflow::lookup::LookupInterface> table,
-    const std::string& name, const Tensor& initial_value, KeyInterner* interner,
-    std::unique_ptr<Table>* out) {
+Status LookupTable::Create(tensorflow::core::RefCountPtr<tensorflow::lookup::LookupInterface> table,
+                           const std::string& name, const Tensor& initial_value,
+                           KeyInterner* interner, std::unique_ptr<Table>* out) {
   TableSpec spec;
   spec.name = name;
   spec.dtype = tensorflow::DataTypeString(table->value_dtype());

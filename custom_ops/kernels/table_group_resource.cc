@@ -30,10 +30,10 @@ tensorflow::Status LookupTable(
 tensorflow::Status ToKeyBatch(TableGroupResource* resource, const tensorflow::Tensor& tensor,
                               KeyBatch* batch) {
   if (tensor.dtype() != resource->key_dtype()) {
-    return tensorflow::errors::InvalidArgument(
-        "keys of ", resource->DebugString(), ": expected ",
-        tensorflow::DataTypeString(resource->key_dtype()), ", received ",
-        tensorflow::DataTypeString(tensor.dtype()));
+    return tensorflow::errors::InvalidArgument("keys of ", resource->DebugString(), ": expected ",
+                                               tensorflow::DataTypeString(resource->key_dtype()),
+                                               ", received ",
+                                               tensorflow::DataTypeString(tensor.dtype()));
   }
   batch->size = tensor.NumElements();
   if (tensor.dtype() == tensorflow::DT_INT64) {

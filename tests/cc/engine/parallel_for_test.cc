@@ -61,9 +61,8 @@ TEST(ParallelForTest, ErrorStopsTheLoopAndIsReturned) {
 
 TEST(ParallelForTest, ErrorOfAnyThreadIsReturned) {
   for (size_t failing = 0; failing < 50; ++failing) {
-    const Status status = ParallelFor(50, 3, [&](size_t i) {
-      return i == failing ? Internal("iteration ", i) : Status::OK();
-    });
+    const Status status = ParallelFor(
+        50, 3, [&](size_t i) { return i == failing ? Internal("iteration ", i) : Status::OK(); });
     EXPECT_EQ(status.message(), Concat("iteration ", failing));
   }
 }

@@ -89,6 +89,12 @@ TEST_F(RecentBatchTest, OtherKeysAreMarkedWithoutWaiting) {
   EXPECT_EQ(recent_.Enter(Batch({1}), 1), Verdict::kMarked);
 }
 
+TEST_F(RecentBatchTest, NobodyWaitsWhenToldNotTo) {
+  ASSERT_EQ(recent_.Enter(Batch({1}), 1), Verdict::kMarkAndTell);
+  EXPECT_EQ(recent_.Enter(Batch({1}), 1, /*wait_until_done=*/false), Verdict::kMarked);
+  recent_.Done();
+}
+
 TEST_F(RecentBatchTest, SameKeysWaitUntilTheyAreMarked) {
   ASSERT_EQ(recent_.Enter(Batch({1}), 1), Verdict::kMarkAndTell);
   std::atomic<bool> entered{false};
