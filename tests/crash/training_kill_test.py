@@ -79,7 +79,9 @@ def test_killed_training_ends_with_the_same_bits(outcomes, chain):
     """Rows, slots, dense variables, counters and metrics."""
     _, resumed, whole = outcomes[chain]
     assert resumed["iterations"] == whole["iterations"] == last_step(chain[0])
-    different = [part for part in whole["parts"] if resumed["parts"].get(part) != whole["parts"][part]]
+    different = [
+        part for part in whole["parts"] if resumed["parts"].get(part) != whole["parts"][part]
+    ]
     assert different == []
     assert resumed == whole
 

@@ -176,7 +176,9 @@ def test_duplicate_keys_in_a_batch_overwrite(tmp_path):
     variable.upsert(keys, tf.fill([20_000, DIM], 1.0))
     manager.save(1)
     thrice = tf.tile(keys, [3])
-    variable.upsert(thrice, tf.repeat(tf.constant([[2.0], [3.0], [4.0]]), 20_000, axis=0) * tf.ones(DIM))
+    variable.upsert(
+        thrice, tf.repeat(tf.constant([[2.0], [3.0], [4.0]]), 20_000, axis=0) * tf.ones(DIM)
+    )
     manager.wait(TIMEOUT_SECS)
     assert sorted(saved_keys(tmp_path, 1)) == keys.numpy().tolist()
     live = tables.rows_of(variable)
@@ -193,7 +195,9 @@ def test_duplicate_keys_in_a_batch_overwrite(tmp_path):
 def test_two_savers_interleaved(tmp_path):
     """TFRA #376: two variables, saved by turns into two directories, keep out of each other's way."""
     one, other = tables.make_variable("one"), tables.make_variable("other")
-    managers = {v: tables.manage(tmp_path / v.name, v, strategy="incremental") for v in (one, other)}
+    managers = {
+        v: tables.manage(tmp_path / v.name, v, strategy="incremental") for v in (one, other)
+    }
     expected = {}
     for step in range(1, 9):
         for variable, manager in managers.items():

@@ -79,7 +79,9 @@ def test_eviction_state_saved_for_the_first_shard_only(tmp_path, policy):
     saved.restrict_policy.apply_update(tables.make_keys(tf.int64, range(200)))
     tables.fill(saved, range(200))
     tables.saved_and_restored(tmp_path, saved, fresh)
-    for ours, theirs in zip(fresh.restrict_policy.status.tables, saved.restrict_policy.status.tables):
+    for ours, theirs in zip(
+        fresh.restrict_policy.status.tables, saved.restrict_policy.status.tables
+    ):
         assert tables.as_dict(*ours.export()) == tables.as_dict(*theirs.export())
         assert int(ours.size()) > 0
 

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Trainings with `fit` that are interrupted and resumed, as a script started again would."""
 
+import contextlib
 import dataclasses
 from typing import Any
 
@@ -12,7 +13,7 @@ from tests.support import models
 BATCHES = 7
 
 
-class Interrupted(Exception):
+class InterruptedByTestError(Exception):
     """What stops a training in the middle."""
 
 
@@ -26,7 +27,7 @@ class StopAfter(tf.keras.callbacks.Callback):
     def on_train_batch_end(self, batch, logs=None):
         self._left -= 1
         if self._left == 0:
-            raise Interrupted
+            raise InterruptedByTestError
 
 
 @dataclasses.dataclass
@@ -45,7 +46,9 @@ def plain(dataset, build=models.build, epochs=3, **fit):
     return Outcome(models.parts(model), _logs(history))
 
 
-def start(directory, dataset, build=models.build, *, stop_after=None, epochs=3, fit=None, **options):
+def start(
+    directory, dataset, build=models.build, *, stop_after=None, epochs=3, fit=None, **options
+):
     """Runs the training script once: from the newest checkpoint to the end or to `stop_after`.
 
     Args:
@@ -62,14 +65,12 @@ def start(directory, dataset, build=models.build, *, stop_after=None, epochs=3, 
     callback = acp.keras.AdaptiveCheckpoint(str(directory), **options)
     callbacks = [callback] if stop_after is None else [callback, StopAfter(stop_after)]
     outcome = Outcome({}, [], callback)
-    try:
+    with contextlib.suppress(InterruptedByTestError):
         history = model.fit(
             callback.resume(dataset()), epochs=epochs, callbacks=callbacks, verbose=0, **(fit or {})
         )
         outcome.logs = _logs(history)
         callback.wait()
-    except Interrupted:
-        pass
     outcome.parts = models.parts(model)
     # The end of a process would do this.
     callback.close()

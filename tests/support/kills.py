@@ -95,7 +95,9 @@ def kill_again_and_again(command, directory, log, *, kills, last_step, seed):
     """Starts a training, kills it at a random instant, starts it again, ...; the last one finishes.
 
     Args:
-        command, directory, log: of the `Trainer`.
+        command: as of `Trainer`.
+        directory: as of `Trainer`.
+        log: as of `Trainer`.
         kills: how many times.
         last_step: how many steps the training has; the kills are spread over them.
         seed: of the instants.

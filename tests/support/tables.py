@@ -51,7 +51,9 @@ def make_keys(dtype, numbers):
 
 def make_rows(dtype, dim, numbers, seed=0):
     """Random rows [n, dim], each a function of dtype, dim, its number and the seed."""
-    places = np.asarray(numbers, np.uint64)[:, None] * np.uint64(dim) + np.arange(dim, dtype=np.uint64)
+    places = np.asarray(numbers, np.uint64)[:, None] * np.uint64(dim) + np.arange(
+        dim, dtype=np.uint64
+    )
     bits = _mixed(places + np.uint64(seed << 40))
     if dtype == tf.bool:
         return tf.constant((bits & np.uint64(1)).astype(bool))
@@ -82,7 +84,7 @@ def remove(variable, numbers):
 
 
 def as_dict(keys, rows):
-    """key -> the bytes of its row, so that equal means equal bit for bit."""
+    """Maps each key to the bytes of its row, so that equal means equal bit for bit."""
     return {key: row.tobytes() for key, row in zip(keys.numpy().tolist(), rows.numpy())}
 
 

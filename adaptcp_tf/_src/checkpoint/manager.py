@@ -10,8 +10,6 @@ import weakref
 from collections.abc import Iterable
 from typing import Any
 
-import tensorflow as tf
-
 from adaptcp_tf import errors
 from adaptcp_tf._src.checkpoint.building import build_optimizer, defer_until_built, is_built
 from adaptcp_tf._src.checkpoint.dense import dense_variables, take_snapshot

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import dataclasses
 import sys
-from typing import Any, Union
+from typing import Any
 
 from adaptcp_tf import errors
 from adaptcp_tf._src.policy import STRATEGIES, Policy
@@ -38,7 +38,7 @@ class CheckpointOptions:
         progress: show a progress bar during restore; None shows it on terminals.
     """
 
-    strategy: Union[str, Policy] = "adaptive"
+    strategy: str | Policy = "adaptive"
     hot_threshold: float = 0.67
     hysteresis: float = 0.1
     base_every: int | None = None

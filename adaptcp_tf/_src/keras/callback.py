@@ -6,7 +6,7 @@ from __future__ import annotations
 import atexit
 import dataclasses
 import logging
-from typing import Any, Union
+from typing import Any
 
 import tensorflow as tf
 
@@ -56,9 +56,9 @@ class AdaptiveCheckpoint(tf.keras.callbacks.Callback):
     def __init__(
         self,
         directory: str,
-        save_freq: Union[int, str] = 100,
+        save_freq: int | str = 100,
         *,
-        strategy: Union[str, Policy] = "adaptive",
+        strategy: str | Policy = "adaptive",
         restore: bool = True,
         save_at_end: bool = True,
         **options: Any,

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Any, Protocol, Union
+from typing import Any, Protocol
 
 from adaptcp_tf import errors
 
@@ -172,7 +172,7 @@ STRATEGIES = ("adaptive", "full", "incremental", "differential")
 
 
 def make_policy(
-    strategy: Union[str, Policy], *, hot_threshold: float, hysteresis: float, base_every: int | None
+    strategy: str | Policy, *, hot_threshold: float, hysteresis: float, base_every: int | None
 ) -> Policy:
     """Returns the policy of that name, or the policy itself.
 

@@ -43,7 +43,10 @@ def test_variable_of_another_name(saved):
 @pytest.mark.parametrize("keys", [tf.int32, tf.string], ids=lambda keys: keys.name)
 def test_other_keys(saved, keys):
     message = refusal(saved, tables.make_variable(keys=keys, shards=2))
-    assert f"'emb' of the checkpoint of step 1 has other keys. Received: {keys.name}. Expected: int64" in message
+    assert (
+        f"'emb' of the checkpoint of step 1 has other keys. Received: {keys.name}. Expected: int64"
+        in message
+    )
 
 
 @pytest.mark.parametrize(

@@ -195,7 +195,9 @@ def test_checkpoint_of_a_custom_loop_has_no_position(tmp_path):
     manager = acp.CheckpointManager(str(tmp_path), model=models.build())
     manager.save(5)
     manager.close()
-    with pytest.raises(errors.InvalidOptionError, match="step 5 .* does not say where in the input"):
+    with pytest.raises(
+        errors.InvalidOptionError, match="step 5 .* does not say where in the input"
+    ):
         fit(make(tmp_path))
 
 

@@ -95,7 +95,7 @@ def test_slots_of_a_graph_belong_to_the_group_of_their_parameter(graph):
     graph.run(tf.compat.v1.global_variables_initializer())
     graph.run(step, {ids: range(40)})
     (shard,) = tables.group_of(variable).shards
-    assert [attached.name for attached in shard.tables][0] == "parameter"
+    assert shard.tables[0].name == "parameter"
     assert len(shard.tables) == 3
     assert stats(graph, variable)[0]["rows"] == 40
 
