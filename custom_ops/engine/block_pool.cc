@@ -43,8 +43,8 @@ std::unique_ptr<RowBlock> BlockPool::Acquire() {
   block->columns.resize(row_bytes_.size());
   for (size_t t = 0; t < row_bytes_.size(); ++t) {
     block->columns[t].row_bytes = row_bytes_[t];
-    block->columns[t].values.resize(capacity_ * row_bytes_[t]);
-    block->columns[t].present.resize(capacity_);
+    block->columns[t].values.reserve(capacity_ * row_bytes_[t]);
+    block->columns[t].present.reserve(capacity_);
   }
   return block;
 }

@@ -41,7 +41,12 @@ class RowMap {
   // `purge_through`.
   RowEntry* FindOrInsert(int64_t key, uint64_t hash, uint32_t purge_through, bool* inserted);
 
-  void Prefetch(uint64_t hash) const { __builtin_prefetch(&slots_[Home(hash)], 1); }
+  // Fetches the cache lines that most probes stay in.
+  void Prefetch(uint64_t hash) const {
+    const RowEntry* home = &slots_[Home(hash)];
+    __builtin_prefetch(home, 1);
+    __builtin_prefetch(home + 2, 1);
+  }
 
   size_t used() const { return used_; }
   size_t capacity() const { return capacity_; }

@@ -104,6 +104,10 @@ Status RowSaver::ReadLane(Batch* batch) {
   const size_t first = batch->block->rows();
   for (size_t t = 0; t < batch->block->columns.size(); ++t) {
     TableColumn& column = batch->block->columns[t];
+    // Within what the pool reserved. Whole columns at once would cost an update a page fault for
+    // every page of a block of which it may need a row.
+    column.values.resize((first + batch->keys.size()) * column.row_bytes);
+    column.present.resize(first + batch->keys.size());
     ADAPTCP_RETURN_IF_ERROR(cut_->tables()[t]->Read(batch->keys.data(), batch->keys.size(),
                                                     column.values.data() + first * column.row_bytes,
                                                     column.present.data() + first));

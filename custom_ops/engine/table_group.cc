@@ -167,9 +167,13 @@ bool TableGroup::SaveAndMarkRun(Stripe* stripe, const HashedKey* keys, size_t n,
 }
 
 void TableGroup::MarkOne(Stripe* stripe, const HashedKey& key) {
-  bool inserted;
-  RowEntry* row = stripe->rows.FindOrInsert(key.key, key.hash, committed_interval_, &inserted);
-  if (row->last_updated == interval_ && !row->removed) return;
+  RowEntry* row = stripe->rows.Find(key.key, key.hash);
+  // Most rows were updated in this interval before.
+  if (row != nullptr && row->last_updated == interval_ && !row->removed) return;
+  bool inserted = false;
+  if (row == nullptr) {
+    row = stripe->rows.FindOrInsert(key.key, key.hash, committed_interval_, &inserted);
+  }
   if (inserted || row->removed) {
     row->removed = 0;
     ++stripe->live;

@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <memory>
 #include <thread>
 
 #include "tests/cc/engine/test_group.h"
@@ -27,6 +29,19 @@ class DrainTest : public testing::TestWithParam<CutOptions> {
     group_.table(paused_)->ResumeRead();
     drain_.join();
     group_.Commit();
+  }
+  // The keys of the cut's only segment as they lie in it.
+  Keys SavedInOrder() {
+    Keys keys;
+    EXPECT_EQ(group_.segments().size(), 1u);
+    std::unique_ptr<SegmentReader> reader;
+    EXPECT_OK(SegmentReader::Open(&files_, group_.chain().newest_first[0].path, &reader));
+    for (size_t b = 0; b < reader->num_blocks(); ++b) {
+      RowBlock block;
+      EXPECT_OK(reader->ReadKeys(b, &block));
+      keys.insert(keys.end(), block.keys.begin(), block.keys.end());
+    }
+    return keys;
   }
   void ExpectNextCutHoldsTheTables() {
     group_.Cut(GetParam());
@@ -110,6 +125,49 @@ TEST_P(DrainTest, TrackerMayGrowWhileRowsAreRead) {
   FinishCut();
   EXPECT_EQ(group_.Restored(), expected);
   EXPECT_EQ(group_.counts().rows_drained, old.size());
+  ExpectNextCutHoldsTheTables();
+}
+
+TEST_P(DrainTest, RowsAboutToBeUpdatedAreSavedFirst) {
+  Keys keys;
+  for (int64_t key = 0; key < 1000; ++key) keys.push_back(key);
+  group_.Insert(keys, 1);
+  const Rows expected = group_.rows();
+  StartDrain();
+  // Keys of all stripes, one that is in no table, duplicates.
+  const Keys urgent = {999, 5, 333, 12345, 5, 77};
+  group_.group()->WillUpdate(group_.Batch(urgent));
+  FinishCut();
+  EXPECT_EQ(group_.Restored(), expected);
+  Keys first = SavedInOrder();
+  // A batch of one stripe was being read already.
+  first.resize(40);
+  for (int64_t key : {999, 5, 333, 77}) {
+    EXPECT_EQ(std::count(first.begin(), first.end(), key), 1) << key;
+  }
+}
+
+TEST_P(DrainTest, RowsAnnouncedBeforeTheDrainAreSavedFirst) {
+  Keys keys;
+  for (int64_t key = 0; key < 1000; ++key) keys.push_back(key);
+  group_.Insert(keys, 1);
+  EXPECT_FALSE(group_.group()->IsSaving());
+  ASSERT_OK(group_.Begin(GetParam()));
+  EXPECT_TRUE(group_.group()->IsSaving());
+  // Of many hints the newest count.
+  for (int64_t key = 100; key < 200; ++key) group_.group()->WillUpdate(group_.Batch({key}));
+  ASSERT_OK(group_.Drain());
+  EXPECT_FALSE(group_.group()->IsSaving());
+  group_.Commit();
+  EXPECT_EQ(SavedInOrder()[0] / 10, 19);
+  EXPECT_EQ(group_.Restored(), group_.rows());
+}
+
+TEST_P(DrainTest, HintsWithoutACutAreForgotten) {
+  group_.Insert({1, 2}, 1);
+  group_.group()->WillUpdate(group_.Batch({1}));
+  group_.Cut(GetParam());
+  group_.group()->WillUpdate(group_.Batch({2}));
   ExpectNextCutHoldsTheTables();
 }
 

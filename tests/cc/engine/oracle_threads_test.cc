@@ -86,6 +86,7 @@ struct Updater {
 
   void Step(TestGroup* group) {
     const uint32_t n = ++started;
+    if (n % 8 == 0) group->group()->WillUpdate(script->batch(n + 3));
     EXPECT_OK(group->group()->Update(script->batch(n), [&] { return script->Apply(n, n); }));
     returned = n;
   }
@@ -161,6 +162,7 @@ TEST_P(SharedRowsTest, CutIsAPrefixOfTheUpdates) {
   };
   StartThreads(4, [&](size_t) {
     const uint32_t n = next++;
+    if (n % 8 == 0) group_->group()->WillUpdate(script.batch(n + 5));
     EXPECT_OK(group_->group()->Update(script.batch(n), [&] {
       MutexLock lock(&mu);
       log.push_back(n);

@@ -75,6 +75,11 @@ class RandomUpdates {
 
   // One step of one update: begins a new one or goes on with one that was begun.
   void Step() {
+    if (random_.Percent(10)) {
+      // Rightly or wrongly.
+      const Keys keys = RandomKeys();
+      for (TestGroup* group : groups_) group->group()->WillUpdate(group->Batch(keys));
+    }
     if (begun_.empty() || (begun_.size() < 6 && random_.Percent(40))) {
       BeginUpdate();
     } else {

@@ -2,6 +2,7 @@
 """Damaged, missing and exchanged files: an error that names the file, never other rows."""
 
 import random
+import shutil
 
 import pytest
 
@@ -150,14 +151,24 @@ def test_other_steps_stay_restorable(tmp_path, run):
     manager.wait()
 
 
-@pytest.mark.parametrize("name", ["dense.index", "dense.data-00000-of-00001"])
-@pytest.mark.parametrize("damage", DAMAGES)
-def test_damaged_dense_file_is_named(tmp_path, name, damage):
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory):
+    """A trained model and the directory of its checkpoint."""
+    directory = tmp_path_factory.mktemp("trained")
     model = models.build()
     models.train(model, models.dataset(1))
-    manager = acp.CheckpointManager(str(tmp_path), model=model)
+    manager = acp.CheckpointManager(str(directory), model=model)
     manager.save(1)
-    manager.wait()
+    manager.close()
+    return model, directory
+
+
+@pytest.mark.parametrize("name", ["dense.index", "dense.data-00000-of-00001"])
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_damaged_dense_file_is_named(tmp_path, trained, name, damage):
+    model, directory = trained
+    shutil.copytree(directory, tmp_path, dirs_exist_ok=True)
+    manager = acp.CheckpointManager(str(tmp_path), model=model)
     (path,) = (tmp_path / "segments").glob(f"*/{name}")
     DAMAGES[damage](path)
     with pytest.raises(errors.CorruptCheckpointError) as caught:
