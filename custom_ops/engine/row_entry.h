@@ -5,6 +5,7 @@
 #define ADAPTCP_ENGINE_ROW_ENTRY_H_
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstdint>
 #include <vector>
@@ -43,6 +44,7 @@ class RateModel {
             std::fmin(kMaxHistory, std::fmax(kPriorHistory + 1, 1.0 / (1.0 - decay_))))) {
     powers_.resize(512);
     for (size_t i = 0; i < powers_.size(); ++i) powers_[i] = std::pow(decay_, i);
+    for (uint32_t i = 1; i <= window_; ++i) weights_[i] = 1.0 / i;
   }
 
   static constexpr uint32_t kPriorHistory = 4;
@@ -55,7 +57,7 @@ class RateModel {
   // Counts an update; `gap`, at least 1, is the number of intervals since the last one.
   void Touch(RowEntry* row, uint32_t gap) const {
     const uint32_t history = static_cast<uint32_t>(row->history) + gap;
-    const double weight = history <= window_ ? 1.0 / history : 1.0 - decay_;
+    const double weight = history <= window_ ? weights_[history] : 1.0 - decay_;
     const double rate = Decayed(*row, gap - 1) * (1.0 - weight) + kRateOne * weight;
     row->rate = static_cast<uint32_t>(rate + 0.5);
     row->history = history < kMaxHistory ? history : kMaxHistory;
@@ -79,6 +81,8 @@ class RateModel {
   const double decay_;
   const uint32_t window_;
   std::vector<double> powers_;
+  // A division an update would be a third of the tracker's time.
+  std::array<double, kMaxHistory + 1> weights_ = {};
 };
 
 }  // namespace adaptcp

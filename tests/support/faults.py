@@ -57,10 +57,11 @@ def file_size_limit(limit):
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
 
 
-def flip(path, offset):
-    """Flips one bit of a file."""
+def flip(path, offset, num_bytes=1):
+    """Flips one bit in each of some bytes of a file."""
     data = bytearray(path.read_bytes())
-    data[offset] ^= 0x10
+    for i in range(num_bytes):
+        data[offset + i] ^= 0x10
     path.write_bytes(data)
 
 

@@ -47,7 +47,8 @@ class AdaptiveCheckpoint(tf.keras.callbacks.Callback):
         save_at_end: whether to save when `fit` ends.
 
     Raises:
-        InvalidOptionError: an argument is not of the right kind.
+        InvalidOptionError: an argument is not of the right kind. `fit` raises it too, when it should
+            continue in the middle of an epoch and was not given `resume(dataset)`.
     """
 
     # Keeps Keras from waiting for each batch's logs on the callback's behalf.
@@ -201,8 +202,14 @@ class AdaptiveCheckpoint(tf.keras.callbacks.Callback):
 
     def _continue_from(self, position: Position) -> None:
         """Has `fit` start at a position, and restore there."""
-        self._position = position
         batch = position.batch
+        if batch > 0 and self._element_spec is None:
+            raise errors.InvalidOptionError(
+                f"The checkpoint of step {self._restore_step} in {self._directory!r} was taken after "
+                f"batch {batch} of an epoch, but `fit` would begin with the first one again. Give "
+                "it resume(dataset) of this callback, or save with save_freq='epoch'."
+            )
+        self._position = position
         # Nobody knows whether an epoch of unknown length goes on after this batch, and `fit` refuses
         # one without any step. So it is told of the last finished step again, which is not repeated.
         last_step_again = batch > 0 and self.params.get("steps") is None

@@ -128,6 +128,19 @@ TEST_F(TombstoneTest, RestoredTombstoneHidesOlderRowsAndCanBeTakenBack) {
   EXPECT_EQ(restored.Restored(), (Rows{{1, {2, 2}}, {2, {1, 1}}}));
 }
 
+TEST_F(TombstoneTest, RestoreRemembersThemUntilAllSegmentsAreRead) {
+  Keys keys, others;
+  for (int64_t key = 0; key < 1000; ++key) keys.push_back(key);
+  for (int64_t key = 1000; key < 20000; ++key) others.push_back(key);
+  group_.Insert(keys, 1);
+  group_.Insert(others, 1);
+  group_.Cut(AllCold());
+  group_.Remove(keys);
+  group_.Cut(AllCold());
+  // Among the others, which make the map grow.
+  EXPECT_EQ(group_.Restored(), group_.rows());
+}
+
 TEST_F(TombstoneTest, ManyMoreTombstonesThanABlockHolds) {
   TestGroupOptions options;
   options.dim = 4096;
@@ -175,11 +188,11 @@ TEST_F(TombstoneTest, TrackerRemembersThemUntilThen) {
   group_.Insert(keys, 1);
   group_.Cut(AllCold());
   group_.Remove(keys);
-  // The map grows between the cut that says they are removed and its failure.
   ASSERT_OK(group_.Begin(AllCold()));
-  group_.Insert(others, 2);
   ASSERT_OK(group_.Drain());
   EXPECT_EQ(group_.counts().tombstones, 1000u);
+  // The map grows between the cut that says they are removed and its failure.
+  group_.Insert(others, 2);
   group_.Insert({20000}, 2);
   group_.Fail();
   group_.Remove(others);

@@ -185,6 +185,29 @@ def test_restored_tells_what_was_restored(tmp_path):
     assert report.rows > 0 and report.bytes > 0
 
 
+def test_fit_that_would_repeat_samples_is_refused(tmp_path):
+    """The checkpoint is of the middle of an epoch, and the dataset is the whole one."""
+    fitting.start(tmp_path, dataset, stop_after=4)
+    callback = make(tmp_path)
+    with pytest.raises(errors.InvalidOptionError, match="after batch 3 of an epoch.*resume"):
+        models.build().fit(dataset(), callbacks=[callback], verbose=0)
+    callback.close()
+
+
+def test_arrays_can_be_resumed_at_the_ends_of_epochs(tmp_path):
+    inputs, labels = models.samples(BATCHES)
+
+    def train(epochs):
+        model, callback = models.build(), make(tmp_path, save_freq="epoch")
+        arguments = {"batch_size": models.BATCH, "shuffle": False, "verbose": 0}
+        model.fit(inputs, labels, epochs=epochs, callbacks=[callback], **arguments)
+        callback.close()
+        return models.parts(model)
+
+    train(2)
+    assert train(3) == fitting.plain(dataset).parts
+
+
 def test_new_training_may_not_mix_with_an_old_one(tmp_path):
     fitting.start(tmp_path, dataset, epochs=1)
     with pytest.raises(errors.InvalidOptionError, match=f"restore=False, but .*step {BATCHES}"):

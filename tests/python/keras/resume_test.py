@@ -38,7 +38,7 @@ def assert_resumes(directory, dataset, build=models.build, *, stops, epochs=3, f
 @pytest.mark.parametrize("kind", models.KINDS)
 def test_every_kind_of_model(tmp_path, kind):
     build = functools.partial(models.build, kind)
-    assert_resumes(tmp_path, dataset, build, stops=[5, 6])
+    assert_resumes(tmp_path, dataset, build, stops=[10])
 
 
 @pytest.mark.parametrize("optimizer", models.OPTIMIZERS)
@@ -71,7 +71,7 @@ def test_several_steps_in_one_call(tmp_path):
 
 @pytest.mark.parametrize("strategy", ["full", "incremental", "differential"])
 def test_every_strategy(tmp_path, strategy):
-    assert_resumes(tmp_path, dataset, stops=[5, 5], strategy=strategy, save_freq=1)
+    assert_resumes(tmp_path, dataset, stops=[10], strategy=strategy, save_freq=1)
 
 
 # Where the training stops; BATCHES batches an epoch, a checkpoint every third.
@@ -86,7 +86,7 @@ def test_every_strategy(tmp_path, strategy):
         ([BATCHES + 1], 1),  # after the first batch of the second
         ([2 * BATCHES - 1], 2 * BATCHES - 1),  # before the last of it
         ([3 * BATCHES], 3),  # after the last batch of all
-        ([4, 4, 4, 4, 4], 2),  # again and again
+        ([4, 4, 4], 2),  # again and again
     ],
 )
 def test_any_place(tmp_path, stops, save_freq):
@@ -172,8 +172,8 @@ DATASETS = [
 
 @pytest.mark.parametrize("data", DATASETS, ids=lambda data: data.__name__)
 def test_every_kind_of_dataset(tmp_path, data):
-    # In the first epoch, in the second, and at the end of that.
-    assert_resumes(tmp_path, data, stops=[5, 5, 4], save_freq=2)
+    # In the first epoch, and at the end of the second.
+    assert_resumes(tmp_path, data, stops=[5, 10], save_freq=2)
 
 
 @pytest.mark.parametrize("stop", [BATCHES, 3 * BATCHES])
@@ -189,13 +189,13 @@ def test_endless_dataset(tmp_path, reshuffled):
         return shuffled.repeat().batch(models.BATCH)
 
     # Epochs of 5 steps do not end where the 7 batches do.
-    assert_resumes(tmp_path, data, stops=[4, 4, 2], save_freq=2, fit={"steps_per_epoch": 5})
+    assert_resumes(tmp_path, data, stops=[4, 6], save_freq=2, fit={"steps_per_epoch": 5})
 
 
 @pytest.mark.parametrize("data", [dataset, shuffled_once, filtered], ids=lambda d: d.__name__)
 def test_epochs_that_share_one_iteration(tmp_path, data):
     """With steps_per_epoch `fit` iterates once over a dataset that is not of that length."""
-    assert_resumes(tmp_path, data, stops=[3, 1], save_freq=1, fit={"steps_per_epoch": 2})
+    assert_resumes(tmp_path, data, stops=[3], save_freq=1, fit={"steps_per_epoch": 2})
 
 
 def test_epochs_that_share_one_shuffled_iteration(tmp_path):
@@ -208,7 +208,7 @@ def test_epochs_that_share_one_shuffled_iteration(tmp_path):
 
 def test_validation_between_epochs(tmp_path):
     fit = {"validation_data": models.dataset(2, seed=3)}
-    assert_resumes(tmp_path, dataset, stops=[5, 6], fit=fit)
+    assert_resumes(tmp_path, dataset, stops=[10], fit=fit)
 
 
 def test_learning_rate_schedule_by_epoch(tmp_path):

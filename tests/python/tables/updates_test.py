@@ -242,6 +242,8 @@ def test_reading_is_not_updating(manager, variable):
     keys = tables.make_keys(tf.int64, range(80))
     variable.lookup(keys)
     variable.lookup(keys, return_exists=True)
+    with tf.GradientTape():
+        variable.lookup(keys)
     variable.export()
     variable.size()
     report = save(manager, 2)
