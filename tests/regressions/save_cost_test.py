@@ -42,21 +42,23 @@ manager = tables.manage(sys.argv[1], variable)
 SAVE = (
     MEASURE
     + """
-for start in range(0, rows, 50_000):
-    keys = tf.range(start, start + 50_000, dtype=tf.int64)
-    variable.upsert(keys, tf.random.normal([50_000, dim]))
+def update():
+    for start in range(0, rows, 20_000):
+        keys = tf.range(start, start + 20_000, dtype=tf.int64)
+        variable.upsert(keys, tf.random.normal([20_000, dim]))
+
+update()
 with Peak() as save:
     manager.save(1)
     manager.wait()
-# While all rows are updated, and so saved, before the drain comes to them.
-with Peak() as update:
-    for step in (2, 3):
-        for start in range(0, rows, 50_000):
-            keys = tf.range(start, start + 50_000, dtype=tf.int64)
-            variable.upsert(keys, tf.random.normal([50_000, dim]))
-        manager.save(step)
+update()
+# While all rows are updated again, and so saved, before the drain comes to them.
+with Peak() as updates:
+    manager.save(2)
+    update()
     manager.wait()
-print("grew", save.peak - save.start, update.peak - update.start)
+assert manager.reports[1].rows_saved_on_update > 0
+print("grew", save.peak - save.start, updates.peak - updates.start)
 """
 )
 
@@ -66,12 +68,14 @@ RESTORE = (
 with Peak() as restore:
     report = manager.restore()
 assert report.rows == rows
-print("grew", restore.peak - restore.start, restore.peak - restore.end)
+print("grew", restore.peak - restore.start)
 """
 )
 
-DIM = 96
-TABLE_MIB = 1_000_000 * DIM * 4 / 2**20  # 366
+DIM = 100
+TABLE_MIB = 1_000_000 * DIM * 4 / 2**20  # 381
+# What the blocks on their way to the disk may take in a process, and some for everything else.
+BOUND_MIB = 192 + 64
 
 
 def grown(script, *arguments):
@@ -80,13 +84,13 @@ def grown(script, *arguments):
 
 
 def test_saving_copies_the_whole_table(tmp_path):
-    """TFRA #243, #257: out of memory. Here the blocks on their way to the disk are bounded."""
+    """TFRA #243, #257: out of memory. Here saving and restoring take room for some blocks only."""
+    assert BOUND_MIB < TABLE_MIB * 0.7
     in_save, in_updates = grown(SAVE, tmp_path, DIM)
-    assert in_save < TABLE_MIB / 3
-    assert in_updates < TABLE_MIB / 2
-    in_restore, above_the_rows = grown(RESTORE, tmp_path, DIM)
-    assert in_restore < 1.6 * TABLE_MIB
-    assert above_the_rows < TABLE_MIB / 3
+    assert in_save < BOUND_MIB
+    assert in_updates < BOUND_MIB
+    (in_restore,) = grown(RESTORE, tmp_path, DIM)
+    assert in_restore < BOUND_MIB
 
 
 def seconds_to_save(directory, rows, dirty):
