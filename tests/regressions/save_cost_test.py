@@ -72,6 +72,7 @@ print("grew", restore.peak - restore.start)
 """
 )
 
+# The longest rows for which TFRA makes room before they come.
 DIM = 100
 TABLE_MIB = 1_000_000 * DIM * 4 / 2**20  # 381
 # What the blocks on their way to the disk may take in a process, and some for everything else.
