@@ -62,6 +62,32 @@ TEST_F(CutProtocolTest, BeginCutsAllGroupsAtOnce) {
   EXPECT_EQ(group_.Restored(), (Rows{{1, {1, 1}}}));
 }
 
+TEST_F(CutProtocolTest, CutOfSeveralGroupsIsOneInstant) {
+  std::atomic<bool> stop{false};
+  std::thread updates([&] {
+    for (uint32_t version = 1; !stop; ++version) {
+      group_.Insert({1}, version);
+      other_.Insert({1}, version);
+    }
+  });
+  for (uint32_t interval = 1; interval <= 50; ++interval) {
+    CutOptions options = AllCold();
+    options.interval = interval;
+    ASSERT_OK(BeginBoth(options, interval));
+    for (TestGroup* group : {&group_, &other_}) {
+      group->Began(options);
+      ASSERT_OK(group->Drain());
+      group->Commit();
+    }
+    const Rows first = group_.Restored(), second = other_.Restored();
+    const uint32_t ahead = first.empty() ? 0 : first.at(1)[0];
+    const uint32_t behind = second.empty() ? 0 : second.at(1)[0];
+    EXPECT_TRUE(ahead == behind || ahead == behind + 1) << ahead << " and " << behind;
+  }
+  stop = true;
+  updates.join();
+}
+
 TEST_F(CutProtocolTest, BeginFailsForAllGroupsWhenOneNeedsABase) {
   other_.Replace({1}, 1);
   ExpectFailure(BeginBoth(AllCold(), 1), kRefused, "'other' were cleared or imported");

@@ -155,6 +155,31 @@ TEST_F(RowClassTest, BaseHoldsEveryRowWithItsClass) {
   EXPECT_FALSE(group_.Saved().at(2).hot);
 }
 
+// Neither list is long when the drain starts; together the standing rows are too many for a list.
+TEST_F(RowClassTest, StandingRowsMayOutgrowTheirListDuringADrain) {
+  Keys all, first, second;
+  for (uint32_t i = 0; i < 2000; ++i) all.push_back(OneStripeKey(i));
+  first.assign(all.begin(), all.begin() + 200);
+  second.assign(all.begin() + 200, all.begin() + 400);
+  group_.Insert(all, 1);
+  group_.Cut(Base());
+  group_.Insert(first, 2);
+  group_.Cut(AllHot());
+  group_.Insert(second, 3);
+  group_.Cut(AllHot());
+  for (int i = 0; i < 2; ++i) {
+    group_.Cut(AllHot());
+    EXPECT_EQ(group_.counts().rows_hot, 400u);
+    EXPECT_EQ(group_.Restored(), group_.rows());
+  }
+  // And become few again.
+  group_.Cut(AllCold());
+  group_.Insert(first, 4);
+  group_.Cut(AllHot());
+  group_.Cut(AllHot());
+  EXPECT_EQ(group_.counts().rows_hot, 200u);
+}
+
 TEST_F(RowClassTest, DrainFollowsTheRowsToSaveNotTheTable) {
   Keys many;
   for (int64_t key = 100; key < 20100; ++key) many.push_back(key);
