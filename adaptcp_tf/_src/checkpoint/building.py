@@ -26,14 +26,11 @@ def build_optimizer(model: Any, optimizer: Any) -> None:
         optimizer.build(trainable)
 
 
-def defer_until_built(model: tf.keras.Model, action: Callable[[], Any]) -> Any:
+def defer_until_built(model: tf.keras.Model, action: Callable[[], Any]) -> None:
     """Runs `action` when the model's first call has made its variables, before its result counts.
 
     The first call computes twice: once to make the variables, whose result is dropped, and again
     after `action`.
-
-    Returns:
-        The hook, for those who want to keep it alive or look at it.
     """
     original = model.call
 
@@ -47,4 +44,3 @@ def defer_until_built(model: tf.keras.Model, action: Callable[[], Any]) -> Any:
         return original(*args, **kwargs)
 
     model.call = first_call
-    return first_call

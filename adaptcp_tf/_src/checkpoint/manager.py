@@ -20,7 +20,7 @@ from adaptcp_tf._src.manifest import CheckpointStore, Manifest, Position
 from adaptcp_tf._src.policy import make_policy
 from adaptcp_tf._src.storage.lock import DirectoryLock
 from adaptcp_tf._src.tables import TableGroup, begin_cut, discover_groups, unwatch, watch
-from adaptcp_tf._src.tables.tfra import untracked_rows
+from adaptcp_tf._src.tables.tfra import measure
 
 logger = logging.getLogger("adaptcp_tf")
 
@@ -93,7 +93,6 @@ class CheckpointManager:
         self._saving: concurrent.futures.Future | None = None
         self._failure: errors.CheckpointFailedError | None = None
         self._groups: list[TableGroup] = []
-        self._deferred: Any = None
         self._skipped = 0
         self._reports: list[SaveReport] = []
         watched = watch(model, optimizer)
@@ -219,7 +218,7 @@ class CheckpointManager:
         manifest = self._read_manifest(step)
         if self._model is not None and not is_built(self._model):
             self._store.validate(manifest)
-            self._deferred = defer_until_built(self._model, lambda: self._restore(manifest))
+            defer_until_built(self._model, lambda: self._restore(manifest))
             return None
         return self._restore(manifest)
 
@@ -293,8 +292,7 @@ class CheckpointManager:
         self._groups = groups
 
     def _begin(self, step: int, position: Position | None, counters: dict[str, Any]) -> Cut:
-        stats = [shard.stats() for group in self._groups for shard in group.shards]
-        self._check_all_tracked()
+        stats = self._check_all_tracked()
         base = self._saver.previous is None or any(s["base_required"] for s in stats)
         decision = self._policy.decide()
         base = base or decision.base
@@ -323,15 +321,20 @@ class CheckpointManager:
     def _next_interval(self) -> int:
         return 1 if self._saver.previous is None else self._saver.previous.interval + 1
 
-    def _check_all_tracked(self) -> None:
+    def _check_all_tracked(self) -> list[dict[str, Any]]:
+        """Returns the stats of each shard, once it is clear that its tracker knows every row."""
+        measured = []
         for group in self._groups:
-            missing = untracked_rows(group)
+            of_group = [measure(shard) for shard in group.shards]
+            measured += [stats for stats, _ in of_group]
+            missing = max(rows for _, rows in of_group)
             if missing > 0:
                 raise errors.IncompatibleModelError(
                     f"{missing} rows of TFRA variable {group.name!r} were inserted without the "
                     "manager knowing. Make the manager before the training step is traced or "
                     "called for the first time."
                 )
+        return measured
 
     def _save_in_background(self, cut: Cut) -> None:
         try:

@@ -51,9 +51,6 @@ class AdaptiveCheckpoint(tf.keras.callbacks.Callback):
             continue in the middle of an epoch and was not given `resume(dataset)`.
     """
 
-    # Keeps Keras from waiting for each batch's logs on the callback's behalf.
-    _supports_tf_logs = True
-
     def __init__(
         self,
         directory: str,
@@ -65,6 +62,7 @@ class AdaptiveCheckpoint(tf.keras.callbacks.Callback):
         **options: Any,
     ):
         super().__init__()
+        # Keeps Keras from waiting for each batch's logs on the callback's behalf.
         self._supports_tf_logs = True
         if save_freq != "epoch" and (
             isinstance(save_freq, bool) or not isinstance(save_freq, int) or save_freq < 1

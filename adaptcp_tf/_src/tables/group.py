@@ -160,11 +160,6 @@ class TableGroup:
     def manager(self, manager: Any) -> None:
         self._manager = None if manager is None else weakref.ref(manager)
 
-    @property
-    def interval(self) -> int:
-        """The open interval; the same in all shards."""
-        return self.shards[0].stats()["interval"]
-
     def tables_of(self, name: str) -> list[AttachedTable]:
         """Returns the tables called `name`, one a shard; empty when the group has none."""
         return [t for shard in self.shards for t in shard.tables if t.name == name]

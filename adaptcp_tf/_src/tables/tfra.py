@@ -14,7 +14,7 @@ from tensorflow_recommenders_addons import dynamic_embedding as de
 
 from adaptcp_tf import errors
 from adaptcp_tf._src.ops.library import ops
-from adaptcp_tf._src.tables.group import PARAMETER, AttachedTable, TableGroup
+from adaptcp_tf._src.tables.group import PARAMETER, AttachedTable, GroupShard, TableGroup
 
 _Table = de.CuckooHashTable
 
@@ -125,14 +125,12 @@ def clear_tables(group: TableGroup) -> None:
             _clear(attached.table)
 
 
-def untracked_rows(group: TableGroup) -> int:
-    """Returns how many more rows the tables hold than the trackers know; 0 when all is well."""
-    missing = 0
-    for shard in group.shards:
-        # In this order: rows that other threads insert meanwhile are known before they are there.
-        sizes = [int(attached.table.size()) for attached in shard.tables]
-        missing = max(missing, max(sizes) - shard.stats()["rows"])
-    return missing
+def measure(shard: GroupShard) -> tuple[dict[str, Any], int]:
+    """Returns the shard's stats, and how many more rows its tables hold than its tracker knows."""
+    # In this order: rows that other threads insert meanwhile are known before they are there.
+    sizes = [int(attached.table.size()) for attached in shard.tables]
+    stats = shard.stats()
+    return stats, max(0, max(sizes) - stats["rows"])
 
 
 def _collect(variable: de.Variable, found: dict[int, de.Variable]) -> None:
@@ -174,6 +172,9 @@ def _members_of(parameter: de.Variable) -> Iterator[de.Variable]:
 
 def _parameter_of(variable: de.Variable) -> de.Variable:
     """The variable whose slot or restrict-policy state this is, or itself."""
+    known = getattr(variable, "_adaptcp_parameter", None)
+    if known is not None and known() is not None:
+        return known()
     _register(variable)
     for parameter in list(_variables.values()):
         members = _members_of(parameter)
@@ -214,6 +215,8 @@ def _check_can_track(parameter: de.Variable) -> None:
 
 def _attach(group: TableGroup, parameter: de.Variable, member: de.Variable) -> None:
     _register(member)
+    # Found by a search over all variables, which every save would repeat.
+    member._adaptcp_parameter = weakref.ref(parameter)
     prefix = parameter.name + "/"
     name = PARAMETER if member is parameter else member.name
     if name.startswith(prefix):
