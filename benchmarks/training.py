@@ -2,23 +2,26 @@
 """Throughput of `model.fit` under each checkpoint strategy, relative to no checkpoints at all.
 
 Example:
-  python benchmarks/training.py --strategies none,tracking,adaptive --intervals 100,10 --rounds 5
+  python benchmarks/training.py --strategies none,tracking,adaptive --intervals 100,10 --repeats 3
 """
 
 from __future__ import annotations
 
 import argparse
+import gc
 import os
 import sys
 import tempfile
 from pathlib import Path
 
+import tensorflow as tf
 from rich.console import Console
 from workloads import report
 from workloads.throughput import (
     NONE,
     TRACKING,
     Contender,
+    Repeated,
     Workload,
     compete,
     summarize,
@@ -47,18 +50,25 @@ def main() -> None:
     use_huge_pages()
     status = Console(stderr=True)
     conditions = report.conditions(args)
-    with tempfile.TemporaryDirectory(dir=args.directory) as directory:
-        contenders = run(args, Path(directory), status)
-        results = [summarize(one, contenders[0], args.batch) for one in contenders]
-        tables = [report.comparison("Throughput", results)]
-        if args.profile:
-            tables += [
-                report.table(f"Checkpoints: {one.strategy}, interval {one.interval}", one.history())
-                for one in contenders
-                if one.history()
-            ]
-        for one in contenders:
-            one.close()
+    repeated: list[Repeated] = []
+    for _ in range(args.repeats):
+        with tempfile.TemporaryDirectory(dir=args.directory) as directory:
+            contenders = run(args, Path(directory), status)
+            repeated = repeated or [Repeated(one.strategy, one.interval) for one in contenders]
+            for all_of_one, one in zip(repeated, contenders):
+                all_of_one.add(one)
+                one.close()
+            del contenders, one
+            tf.keras.backend.clear_session()
+            gc.collect()
+    results = [summarize(one, repeated[0], args.batch) for one in repeated]
+    tables = [report.comparison("Throughput", results)]
+    if args.profile:
+        tables += [
+            report.table(f"Checkpoints: {one.strategy}, interval {one.interval}", one.history())
+            for one in repeated
+            if one.history()
+        ]
     benchmark = {"benchmark": "training", "conditions": conditions, "results": results}
     report.publish(benchmark, tables, args.json)
 
@@ -110,6 +120,9 @@ def parse_arguments() -> argparse.Namespace:
     )
     parser.add_argument(
         "--rounds", type=int, default=3, help="every contender trains twice in each"
+    )
+    parser.add_argument(
+        "--repeats", type=int, default=1, help="do it all again as often, with new tables each time"
     )
     parser.add_argument(
         "--steps", type=int, help="batches of one turn; default: the longest interval"

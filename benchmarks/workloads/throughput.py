@@ -179,6 +179,29 @@ class Contender:
             callback.close()
 
 
+@dataclasses.dataclass
+class Repeated:
+    """What one strategy at one interval did in several competitions, each with tables of its own.
+
+    Where tables happen to lie in memory makes one contender faster than another by some percent for
+    as long as both live. Only new tables average that out.
+    """
+
+    strategy: str
+    interval: int | None
+    rounds: list[Measured] = dataclasses.field(default_factory=list)
+    checkpoints: list[dict[str, Any]] = dataclasses.field(default_factory=list)
+
+    def add(self, contender: Contender) -> None:
+        """Adds the rounds and checkpoints of one competition."""
+        self.rounds += contender.rounds
+        self.checkpoints += contender.history()
+
+    def history(self) -> list[dict[str, Any]]:
+        """The checkpoints of all measured rounds."""
+        return self.checkpoints
+
+
 def warmup_steps(intervals: Sequence[int]) -> int:
     """Steps after which every interval is about half over.
 
@@ -226,7 +249,9 @@ def compete(
             contender.run(steps)
 
 
-def summarize(contender: Contender, baseline: Contender, batch_size: int) -> dict[str, Any]:
+def summarize(
+    contender: Contender | Repeated, baseline: Contender | Repeated, batch_size: int
+) -> dict[str, Any]:
     """The figures of one contender against the one without checkpoints, round by round."""
     ratios = [
         sum(base.step_seconds) / sum(own.step_seconds)

@@ -8,7 +8,7 @@
 namespace adaptcp {
 namespace {
 
-constexpr size_t kProcessBudgetBytes = size_t{192} << 20;
+constexpr size_t kProcessBudgetBytes = size_t{64} << 20;
 // Key, last_updated, rate, flags.
 constexpr size_t kKeyRecordRowBytes = 8 + 4 + 2 + 1;
 

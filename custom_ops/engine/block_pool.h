@@ -20,7 +20,7 @@ class BlockBudget {
  public:
   explicit BlockBudget(size_t bytes) : limit_(bytes) {}
 
-  // The one that the kernels use: 192 MiB.
+  // The one that the kernels use: 64 MiB.
   static BlockBudget* Process();
 
  private:

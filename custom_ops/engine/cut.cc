@@ -24,13 +24,14 @@ SegmentKind KindOf(Lane lane) {
 }  // namespace
 
 Cut::Cut(const CutOptions& options, uint32_t first_interval, uint32_t tag, BlockPool* pool,
-         std::vector<Table*> tables, DirtyLists dirty)
+         std::vector<Table*> tables, DirtyLists dirty, std::deque<LoggedInsert> inserts)
     : options_(options),
       first_interval_(first_interval),
       tag_(tag),
       pool_(pool),
       tables_(std::move(tables)),
-      dirty_(std::move(dirty)) {}
+      dirty_(std::move(dirty)),
+      inserts_(std::move(inserts)) {}
 
 Cut::~Cut() {
   if (writer_thread_.joinable()) {
@@ -47,6 +48,13 @@ Cut::~Cut() {
   for (auto& blocks : open_) {
     for (auto& block : blocks) pool_->Release(std::move(block));
   }
+}
+
+bool Cut::TakeInsert(LoggedInsert* insert) {
+  if (inserts_.empty()) return false;
+  *insert = std::move(inserts_.back());
+  inserts_.pop_back();
+  return true;
 }
 
 std::unique_ptr<RowBlock> Cut::TakeBlock(Lane lane, size_t room) {

@@ -16,10 +16,11 @@
 
 #include "custom_ops/base/mutex.h"
 #include "custom_ops/engine/block_pool.h"
-#include "custom_ops/engine/recent_batch.h"
+#include "custom_ops/engine/key_batch.h"
 #include "custom_ops/engine/row_tracker.h"
 #include "custom_ops/engine/segment_writer.h"
 #include "custom_ops/engine/table.h"
+#include "custom_ops/engine/update_log.h"
 #include "custom_ops/io/file_system.h"
 
 namespace adaptcp {
@@ -58,10 +59,10 @@ class Cut {
   using DirtyLists = std::array<KeyList, RowTracker::kStripes>;
 
   // The cut closes the intervals from `first_interval` to options.interval; `dirty` holds, per
-  // stripe, the keys updated in them. `tables` are those whose
+  // stripe, the keys updated in them, and `inserts` the latest updates. `tables` are those whose
   // rows the cut holds; they and `pool` outlive the cut.
   Cut(const CutOptions& options, uint32_t first_interval, uint32_t tag, BlockPool* pool,
-      std::vector<Table*> tables, DirtyLists dirty);
+      std::vector<Table*> tables, DirtyLists dirty, std::deque<LoggedInsert> inserts);
   ~Cut();
   Cut(const Cut&) = delete;
   Cut& operator=(const Cut&) = delete;
@@ -72,6 +73,9 @@ class Cut {
   const std::vector<Table*>& tables() const { return tables_; }
   const KeyList& dirty(size_t stripe) const { return dirty_[stripe]; }
   size_t block_capacity() const { return pool_->capacity(); }
+
+  // The newest insert that was not taken yet; false when there is none. For the drain.
+  bool TakeInsert(LoggedInsert* insert);
 
   // A block of `lane` with room for `room` rows (at most block_capacity()). May wait for memory:
   // call it before taking a stripe's mutex.
@@ -131,6 +135,9 @@ class Cut {
   std::string file_prefix_;
   SegmentHeader header_;
   std::thread writer_thread_;
+
+  // Used by the drain.
+  std::deque<LoggedInsert> inserts_;
 
   // Used by the writer thread, and by FinishWriting after it ended.
   std::array<std::unique_ptr<SegmentWriter>, kLanes> writers_;

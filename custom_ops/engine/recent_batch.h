@@ -7,19 +7,11 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
-#include <memory>
 
 #include "custom_ops/base/mutex.h"
+#include "custom_ops/engine/key_batch.h"
 
 namespace adaptcp {
-
-// The keys of one update. `owner` keeps `keys` alive and unchanged as long as it is held.
-struct KeyBatch {
-  const int64_t* keys = nullptr;
-  size_t size = 0;
-  std::shared_ptr<const void> owner;
-};
 
 // Thread-safe.
 class RecentBatch {
@@ -32,7 +24,7 @@ class RecentBatch {
   Verdict Enter(const KeyBatch& batch, uint32_t interval, bool wait_until_done = true)
       TF_LOCKS_EXCLUDED(mu_) {
     MutexLock lock(&mu_);
-    while (interval == interval_ && Same(batch)) {
+    while (interval == interval_ && batch_.SameKeys(batch)) {
       if (!marking_ || !wait_until_done) return Verdict::kMarked;
       done_.Wait(&mu_);
     }
@@ -55,12 +47,6 @@ class RecentBatch {
   }
 
  private:
-  bool Same(const KeyBatch& batch) const TF_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
-    return batch_.size == batch.size &&
-           (batch_.keys == batch.keys ||
-            std::memcmp(batch_.keys, batch.keys, batch.size * sizeof(int64_t)) == 0);
-  }
-
   Mutex mu_;
   CondVar done_;
   KeyBatch batch_ TF_GUARDED_BY(mu_);

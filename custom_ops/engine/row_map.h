@@ -4,6 +4,8 @@
 #ifndef ADAPTCP_ENGINE_ROW_MAP_H_
 #define ADAPTCP_ENGINE_ROW_MAP_H_
 
+#include <algorithm>
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -11,6 +13,13 @@
 #include "custom_ops/engine/row_entry.h"
 
 namespace adaptcp {
+
+// A key of a batch that was sorted by stripe, which used up the upper half of its hash.
+struct HashedKey {
+  int64_t key;
+  uint32_t hash;   // lower half of HashKey(key)
+  uint32_t index;  // of the key in the batch
+};
 
 inline uint64_t HashKey(int64_t key) {
   uint64_t h = static_cast<uint64_t>(key);
@@ -22,18 +31,19 @@ inline uint64_t HashKey(int64_t key) {
   return h;
 }
 
-// Linear probing at a load of 0.57 to 0.8: 20 to 28 bytes a row. Entries are never erased one by
-// one; growing drops those whose tombstone is durable. Pointers live until the next insertion.
+// Linear probing over cache lines of four entries, at a load of 0.57 to 0.8: 20 to 28 bytes a row.
+// All four keys of a line are compared without a branch, since where in the line a key stands
+// cannot be predicted. Entries are never erased one by one; growing drops those whose tombstone is
+// durable. Pointers live until the next insertion.
 class RowMap {
  public:
   RowMap();
 
   // nullptr when absent.
   RowEntry* Find(int64_t key, uint64_t hash) {
-    for (size_t i = Home(hash);; i = i + 1 == capacity_ ? 0 : i + 1) {
-      RowEntry* entry = &slots_[i];
-      if (!entry->occupied) return nullptr;
-      if (entry->key == key) return entry;
+    for (size_t i = Home(hash);; i = Next(i)) {
+      if (RowEntry* entry = lines_[i].Find(key)) return entry;
+      if (!lines_[i].IsFull()) return nullptr;
     }
   }
 
@@ -41,29 +51,84 @@ class RowMap {
   // `purge_through`.
   RowEntry* FindOrInsert(int64_t key, uint64_t hash, uint32_t purge_through, bool* inserted);
 
-  // Fetches the cache lines that most probes stay in.
-  void Prefetch(uint64_t hash) const {
-    const RowEntry* home = &slots_[Home(hash)];
-    __builtin_prefetch(home, 1);
-    __builtin_prefetch(home + 2, 1);
-  }
+  // Calls visit(key, entry or nullptr) for each of n keys, in any order. Much faster than Find one
+  // by one, since memory is asked for many lines at a time: first for the line of each key, then
+  // for the next one of those, one in eight, that do not end there. `visit` may insert.
+  template <typename Visit>
+  void FindAll(const HashedKey* keys, size_t n, Visit visit);
 
   size_t used() const { return used_; }
-  size_t capacity() const { return capacity_; }
-  RowEntry* slot(size_t i) { return &slots_[i]; }
+  size_t capacity() const { return num_lines_ * kEntriesPerLine; }
+  RowEntry* slot(size_t i) { return &lines_[i / kEntriesPerLine].entries[i % kEntriesPerLine]; }
   // Changes whenever entries move.
   uint64_t generation() const { return generation_; }
 
  private:
-  size_t Home(uint64_t hash) const { return (static_cast<uint32_t>(hash) * capacity_) >> 32; }
+  static constexpr size_t kEntriesPerLine = 4;
+
+  // Filled from the front.
+  struct alignas(64) Line {
+    std::array<RowEntry, kEntriesPerLine> entries;
+
+    RowEntry* Find(int64_t key) {
+      // Unrolled by hand: compilers make a loop of it.
+      const uint32_t found = Match(key, 0) | Match(key, 1) | Match(key, 2) | Match(key, 3);
+      return found == 0 ? nullptr : &entries[__builtin_ctz(found)];
+    }
+    uint32_t Match(int64_t key, size_t i) const {
+      return static_cast<uint32_t>(entries[i].key == key) * entries[i].occupied << i;
+    }
+    bool IsFull() const { return entries.back().occupied; }
+    RowEntry* FirstFree() {
+      size_t i = 0;
+      while (entries[i].occupied) ++i;
+      return &entries[i];
+    }
+  };
+  static_assert(sizeof(Line) == 64, "a line is what the processor fetches at once");
+
+  static constexpr size_t kKeysAtATime = 128;
+
+  // Loads the line, but nobody waits for what comes. Right in a tight loop, of whose prefetch
+  // instructions processors drop many; elsewhere a load holds up what follows it.
+  void Fetch(size_t line) const {
+    static_cast<void>(*reinterpret_cast<const volatile char*>(&lines_[line]));
+  }
+  size_t Home(uint64_t hash) const { return (static_cast<uint32_t>(hash) * num_lines_) >> 32; }
+  size_t Next(size_t line) const { return line + 1 == num_lines_ ? 0 : line + 1; }
+  // Room for a key that is not in the map.
+  RowEntry* FreeSlot(uint64_t hash);
   void Grow(uint32_t purge_through);
 
   // 64 bits so that Home() does not overflow; always below 2^32.
-  uint64_t capacity_;
+  uint64_t num_lines_;
   size_t used_ = 0;
   uint64_t generation_ = 0;
-  std::unique_ptr<RowEntry[]> slots_;
+  std::unique_ptr<Line[]> lines_;
 };
+
+template <typename Visit>
+void RowMap::FindAll(const HashedKey* keys, size_t n, Visit visit) {
+  std::array<const HashedKey*, kKeysAtATime> further;
+  for (size_t begin = 0; begin < n; begin += kKeysAtATime) {
+    const size_t end = std::min(n, begin + kKeysAtATime);
+    for (size_t i = begin; i < end; ++i) Fetch(Home(keys[i].hash));
+    size_t num_further = 0;
+    for (size_t i = begin; i < end; ++i) {
+      const size_t home = Home(keys[i].hash);
+      RowEntry* const entry = lines_[home].Find(keys[i].key);
+      if (entry == nullptr && lines_[home].IsFull()) {
+        __builtin_prefetch(&lines_[Next(home)], 1);
+        further[num_further++] = &keys[i];
+      } else {
+        visit(keys[i], entry);
+      }
+    }
+    for (size_t i = 0; i < num_further; ++i) {
+      visit(*further[i], Find(further[i]->key, further[i]->hash));
+    }
+  }
+}
 
 }  // namespace adaptcp
 

@@ -86,11 +86,58 @@ bool RowSaver::IsHot(const RowEntry& row) const {
   return rate >= std::min(1.0, options.hot_threshold * band);
 }
 
-void RowSaver::Add(const RowEntry& row) {
-  const Lane lane = cut_->options().base ? Lane::kBase
-                    : IsHot(row)         ? Lane::kDifferential
-                                         : Lane::kIncrement;
-  batches_[static_cast<size_t>(lane)].keys.push_back(row.key);
+size_t RowSaver::LaneOf(const RowEntry& row) const {
+  return static_cast<size_t>(cut_->options().base ? Lane::kBase
+                             : IsHot(row)         ? Lane::kDifferential
+                                                  : Lane::kIncrement);
+}
+
+void RowSaver::Add(const RowEntry& row) { batches_[LaneOf(row)].keys.push_back(row.key); }
+
+bool RowSaver::AddNeeded(Stripe* stripe, const HashedKey* keys, size_t n) {
+  bool needed = false;
+  stripe->rows.FindAll(keys, n, [&](const HashedKey&, const RowEntry* row) {
+    if (row == nullptr || !Needs(*row)) return;
+    Add(*row);
+    needed = true;
+  });
+  return needed;
+}
+
+bool RowSaver::CopyNeeded(Stripe* stripe, const HashedKey* keys, size_t n,
+                          const LoggedInsert& insert) {
+  logged_.clear();
+  const std::vector<Table*>& tables = cut_->tables();
+  stripe->rows.FindAll(keys, n, [&](const HashedKey& key, RowEntry* row) {
+    if (row == nullptr || !Needs(*row)) return;
+    logged_.push_back({row, key.index});
+    for (size_t t = 0; t < tables.size(); ++t) {
+      __builtin_prefetch(insert.tables[t].values + key.index * tables[t]->spec().row_bytes);
+    }
+  });
+  bool twice = false;
+  for (const Logged& logged : logged_) {
+    twice |= logged.row->saved == cut_->tag();
+    logged.row->saved = cut_->tag();
+  }
+  if (twice) {
+    for (const Logged& logged : logged_) logged.row->saved = 0;
+    return false;
+  }
+  for (const Logged& logged : logged_) {
+    const size_t lane = LaneOf(*logged.row);
+    RowBlock* block = batches_[lane].block.get();
+    for (size_t t = 0; t < tables.size(); ++t) {
+      TableColumn& column = block->columns[t];
+      const char* values = insert.tables[t].values + logged.index * column.row_bytes;
+      column.values.resize(block->rows() * column.row_bytes);
+      column.values.insert(column.values.end(), values, values + column.row_bytes);
+      column.present.resize(block->rows());
+      column.present.push_back(1);
+    }
+    AppendRow(lane, logged.row, stripe);
+  }
+  return true;
 }
 
 Status RowSaver::Read() {

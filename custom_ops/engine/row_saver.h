@@ -39,6 +39,9 @@ class RowSaver {
   // Most rows of a batch.
   size_t max_rows() const { return max_rows_; }
 
+  // Most rows that a call of CopyNeeded can take.
+  size_t block_capacity() const { return cut_->block_capacity(); }
+
   // Starts a batch of at most `rows` rows and makes room for them. May wait for memory, so no
   // stripe may be locked.
   void Reserve(size_t rows);
@@ -48,6 +51,15 @@ class RowSaver {
 
   // Puts a row that the cut needs into the batch.
   void Add(const RowEntry& row);
+  // Looks keys of the stripe up and adds those rows that the cut needs; false when there are none.
+  bool AddNeeded(Stripe* stripe, const HashedKey* keys, size_t n)
+      TF_EXCLUSIVE_LOCKS_REQUIRED(stripe->mu);
+
+  // Gives those rows that the cut needs to the cut, with the values of the insert they were sorted
+  // from. False, with nothing done, when a key stands there twice, since nobody knows which of its
+  // values the tables kept. At most as many keys as were reserved.
+  bool CopyNeeded(Stripe* stripe, const HashedKey* keys, size_t n, const LoggedInsert& insert)
+      TF_EXCLUSIVE_LOCKS_REQUIRED(stripe->mu);
 
   // Reads the batch from all tables. On an error the cut must fail.
   Status Read();
@@ -68,6 +80,7 @@ class RowSaver {
   };
 
   bool IsHot(const RowEntry& row) const;
+  size_t LaneOf(const RowEntry& row) const;
   Status ReadLane(Batch* batch);
   void AppendLane(size_t lane, Stripe* stripe) TF_EXCLUSIVE_LOCKS_REQUIRED(stripe->mu);
   void AppendRow(size_t lane, RowEntry* row, Stripe* stripe)
@@ -83,6 +96,12 @@ class RowSaver {
   const size_t max_rows_;
 
   std::array<Batch, kLanes> batches_;
+  // Rows of a logged insert that the cut needs, and where their values stand.
+  struct Logged {
+    RowEntry* row;
+    uint32_t index;
+  };
+  std::vector<Logged> logged_;
   std::vector<RowEntry> tombstones_;  // copies: entries move when the map grows
   std::vector<int64_t> cooled_;
   CutCounts counts_;

@@ -16,7 +16,8 @@ void RowTracker::SortByStripe(const int64_t* keys, size_t n, std::vector<HashedK
   std::copy(starts->begin(), starts->end() - 1, next.begin());
   for (size_t i = 0; i < n; ++i) {
     const uint64_t hash = HashKey(keys[i]);
-    (*sorted)[next[StripeOf(hash)]++] = {keys[i], hash};
+    (*sorted)[next[StripeOf(hash)]++] = {keys[i], static_cast<uint32_t>(hash),
+                                         static_cast<uint32_t>(i)};
   }
 }
 

@@ -16,11 +16,6 @@
 
 namespace adaptcp {
 
-struct HashedKey {
-  int64_t key;
-  uint64_t hash;
-};
-
 // Keys of a stripe's rows that satisfy some condition, each once, for as long as they are few. When
 // they are many, visiting the whole map in order is faster than probing it key by key, and the list
 // would only take memory: it gives up and is then `overflowed`.

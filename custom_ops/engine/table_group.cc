@@ -25,8 +25,12 @@ class StallTimer {
 
 }  // namespace
 
-TableGroup::TableGroup(const TableGroupOptions& options, BlockBudget* budget)
-    : options_(options), budget_(budget), tracker_(options.rate_half_life_intervals) {}
+TableGroup::TableGroup(const TableGroupOptions& options, BlockBudget* budget,
+                       UpdateLogBudget* log_budget)
+    : options_(options),
+      budget_(budget),
+      tracker_(options.rate_half_life_intervals),
+      log_(log_budget) {}
 
 TableGroup::~TableGroup() = default;
 
@@ -42,6 +46,7 @@ Status TableGroup::Attach(size_t index, const void* identity, std::unique_ptr<Ta
     return FailedPrecondition("table group '", options_.name, "' has ", tables_.size(),
                               " tables; expected the next one with that number, received ", index);
   }
+  log_.Forget();
   tables_.push_back(std::move(table));
   identities_.push_back(identity);
   return Status::OK();
@@ -55,7 +60,21 @@ bool TableGroup::IsAttached(size_t index, const void* identity) {
 Status TableGroup::Update(const KeyBatch& batch, const std::function<Status()>& apply) {
   SharedLock gate(&gate_);
   SaveAndMark(batch);
-  return apply();
+  log_.EnterOther();
+  const Status applied = apply();
+  log_.Leave(UpdateLog::kUnlogged, applied.ok());
+  return applied;
+}
+
+Status TableGroup::Insert(const KeyBatch& batch, size_t table, const RowValues& values,
+                          const std::function<Status()>& apply) {
+  SharedLock gate(&gate_);
+  SaveAndMark(batch);
+  if (batch.size == 0) return apply();
+  const uint64_t entered = log_.EnterInsert(batch, table, tables_.size(), values);
+  const Status applied = apply();
+  log_.Leave(entered, applied.ok());
+  return applied;
 }
 
 bool TableGroup::IsSaving() {
@@ -70,6 +89,7 @@ void TableGroup::WillUpdate(const KeyBatch& batch) {
 
 Status TableGroup::MarkUpdated(const KeyBatch& batch) {
   SharedLock gate(&gate_);
+  log_.Disable();
   SaveAndMark(batch);
   return Status::OK();
 }
@@ -110,8 +130,13 @@ void TableGroup::MarkKeys(const int64_t* keys, size_t n) {
 
 void TableGroup::MarkRun(Stripe* stripe, const HashedKey* keys, size_t n) {
   MutexLock lock(&stripe->mu);
-  for (size_t i = 0; i < n; ++i) stripe->rows.Prefetch(keys[i].hash);
-  for (size_t i = 0; i < n; ++i) MarkOne(stripe, keys[i]);
+  MarkLocked(stripe, keys, n);
+}
+
+void TableGroup::MarkLocked(Stripe* stripe, const HashedKey* keys, size_t n) {
+  stripe->rows.FindAll(keys, n,
+                       [&](const HashedKey& key, RowEntry* row)
+                           TF_NO_THREAD_SAFETY_ANALYSIS { MarkOne(stripe, key, row); });
 }
 
 bool TableGroup::SaveAndMarkRun(Stripe* stripe, const HashedKey* keys, size_t n, bool may_postpone,
@@ -127,15 +152,7 @@ bool TableGroup::SaveAndMarkRun(Stripe* stripe, const HashedKey* keys, size_t n,
       StallTimer timer(saver);
       stripe->mu.Lock();
     }
-    for (size_t i = begin; i < end; ++i) stripe->rows.Prefetch(keys[i].hash);
-    bool needed = false;
-    for (size_t i = begin; i < end; ++i) {
-      const RowEntry* row = stripe->rows.Find(keys[i].key, keys[i].hash);
-      if (row == nullptr || !saver->Needs(*row)) continue;
-      saver->Add(*row);
-      needed = true;
-    }
-    if (needed) {
+    if (saver->AddNeeded(stripe, keys + begin, end - begin)) {
       StallTimer timer(saver);
       const Status read = saver->Read();
       // Training goes on after a failed read, the cut fails.
@@ -145,14 +162,13 @@ bool TableGroup::SaveAndMarkRun(Stripe* stripe, const HashedKey* keys, size_t n,
         cut_->Fail(read);
       }
     }
-    for (size_t i = begin; i < end; ++i) MarkOne(stripe, keys[i]);
+    MarkLocked(stripe, keys + begin, end - begin);
     stripe->mu.Unlock();
   }
   return true;
 }
 
-void TableGroup::MarkOne(Stripe* stripe, const HashedKey& key) {
-  RowEntry* row = stripe->rows.Find(key.key, key.hash);
+void TableGroup::MarkOne(Stripe* stripe, const HashedKey& key, RowEntry* row) {
   // Most rows were updated in this interval before.
   if (row != nullptr && row->last_updated == interval_ && !row->removed) return;
   bool inserted = false;
@@ -206,6 +222,7 @@ Status TableGroup::AfterReplace(const int64_t* keys, size_t n) {
 
 Status TableGroup::Adopt(const int64_t* keys, size_t n) {
   SharedLock gate(&gate_);
+  log_.Forget();
   MarkKeys(keys, n);
   return Status::OK();
 }
@@ -227,6 +244,7 @@ GroupStats TableGroup::Stats() {
 void TableGroup::ForgetRowsLocked() {
   tracker_.Clear();
   recent_.Forget();
+  log_.Forget();
 }
 
 std::vector<Table*> TableGroup::tables() {

@@ -21,6 +21,7 @@
 #include "custom_ops/engine/row_saver.h"
 #include "custom_ops/engine/row_tracker.h"
 #include "custom_ops/engine/table.h"
+#include "custom_ops/engine/update_log.h"
 #include "custom_ops/io/file_system.h"
 
 namespace adaptcp {
@@ -50,12 +51,13 @@ struct GroupStats {
 // Thread-safe. Locks are taken in this order: gate_, a stripe's mutex, everything else.
 //
 // The promise: the segments of a cut hold, for each row, the values it had when Begin returned.
-// Update saves a row of the cut before it marks it and changes it; Drain saves the others. Both
-// hold the stripe's mutex from the check to the mark, so one row is saved once. The gate keeps
-// Begin from slipping between the mark and the change of an update.
+// Update saves a row of the cut before it marks it and changes it, and holds the stripe's mutex
+// from the check to the mark; Drain reads the others without it and then, under it, keeps what no
+// update has saved meanwhile. So one row is saved once. The gate keeps Begin from slipping between
+// the mark and the change of an update.
 class TableGroup {
  public:
-  TableGroup(const TableGroupOptions& options, BlockBudget* budget);
+  TableGroup(const TableGroupOptions& options, BlockBudget* budget, UpdateLogBudget* log_budget);
   ~TableGroup();
   TableGroup(const TableGroup&) = delete;
   TableGroup& operator=(const TableGroup&) = delete;
@@ -75,6 +77,11 @@ class TableGroup {
   // and then runs `apply`, which changes one or more tables of the group. Begin waits for it.
   Status Update(const KeyBatch& batch, const std::function<Status()>& apply)
       TF_LOCKS_EXCLUDED(gate_);
+
+  // Update, for an `apply` that inserts `values` into table number `table` and does nothing else.
+  // The next cut may take rows from there.
+  Status Insert(const KeyBatch& batch, size_t table, const RowValues& values,
+                const std::function<Status()>& apply) TF_LOCKS_EXCLUDED(gate_);
 
   // Tells that the rows will soon be updated: a drain saves them first, so that the update need
   // not.
@@ -140,7 +147,10 @@ class TableGroup {
   // Returns false, with nothing done, when the stripe is busy and the caller may come again.
   bool SaveAndMarkRun(Stripe* stripe, const HashedKey* keys, size_t n, bool may_postpone,
                       RowSaver* saver) TF_SHARED_LOCKS_REQUIRED(gate_);
-  void MarkOne(Stripe* stripe, const HashedKey& key) TF_SHARED_LOCKS_REQUIRED(gate_)
+  void MarkLocked(Stripe* stripe, const HashedKey* keys, size_t n) TF_SHARED_LOCKS_REQUIRED(gate_)
+      TF_EXCLUSIVE_LOCKS_REQUIRED(stripe->mu);
+  // `row` is nullptr for a key that the stripe does not have.
+  void MarkOne(Stripe* stripe, const HashedKey& key, RowEntry* row) TF_SHARED_LOCKS_REQUIRED(gate_)
       TF_EXCLUSIVE_LOCKS_REQUIRED(stripe->mu);
   Status CheckCanBegin(const CutOptions& options) TF_EXCLUSIVE_LOCKS_REQUIRED(gate_);
   void BeginLocked(const CutOptions& options) TF_EXCLUSIVE_LOCKS_REQUIRED(gate_);
@@ -148,6 +158,10 @@ class TableGroup {
   Status DrainKeys(Cut* cut, Stripe* stripe, const std::vector<int64_t>& keys, RowSaver* saver);
   Status DrainAll(Cut* cut, Stripe* stripe, RowSaver* saver);
   Status DrainUrgent(Cut* cut, RowSaver* saver);
+  // Saves rows from the inserts that the cut took over.
+  Status DrainInserts(Cut* cut, RowSaver* saver);
+  static Status DrainInsertedRun(Stripe* stripe, const HashedKey* keys, size_t n,
+                                 const LoggedInsert& insert, RowSaver* saver);
   static Status DrainRun(Stripe* stripe, const HashedKey* keys, size_t n, RowSaver* saver);
   // Moves on from one of the states `from` and returns the active cut; nullptr when in no such
   // state.
@@ -175,6 +189,7 @@ class TableGroup {
   KeyInterner interner_;
   RowTracker tracker_;
   RecentBatch recent_;
+  UpdateLog log_;
   std::atomic<uint64_t> restored_rows_{0};
 
   // Updates hold it shared for the length of one update, Begin exclusively for microseconds.

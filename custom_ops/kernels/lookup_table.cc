@@ -7,6 +7,7 @@
 #include <cstring>
 #include <utility>
 
+#include "custom_ops/kernels/table_group_resource.h"
 #include "tensorflow/core/framework/device_base.h"
 #include "tensorflow/core/framework/op_kernel.h"
 #include "tensorflow/core/platform/env.h"
@@ -50,11 +51,6 @@ class InlineContext {
   tensorflow::OpKernelContext::Params params_;
   std::unique_ptr<tensorflow::OpKernelContext> context_;
 };
-
-Status FromTensorFlow(const tensorflow::Status& status) {
-  if (status.ok()) return Status::OK();
-  return Status(static_cast<StatusCode>(status.code()), status.ToString());
-}
 
 char* Data(Tensor* tensor) { return const_cast<char*>(tensor->tensor_data().data()); }
 

@@ -16,6 +16,11 @@ tensorflow::Status ToTensorFlow(const Status& status) {
   return tensorflow::Status(static_cast<absl::StatusCode>(status.code()), status.message());
 }
 
+Status FromTensorFlow(const tensorflow::Status& status) {
+  if (status.ok()) return Status::OK();
+  return Status(static_cast<StatusCode>(status.code()), status.ToString());
+}
+
 tensorflow::Status LookupGroup(tensorflow::OpKernelContext* context, int input,
                                tensorflow::core::RefCountPtr<TableGroupResource>* resource) {
   return tensorflow::LookupResource(context, tensorflow::HandleFromInput(context, input), resource);

@@ -20,7 +20,8 @@ namespace adaptcp {
 class TableGroupResource : public tensorflow::ResourceBase {
  public:
   TableGroupResource(const TableGroupOptions& options, tensorflow::DataType key_dtype)
-      : key_dtype_(key_dtype), group_(options, BlockBudget::Process()) {}
+      : key_dtype_(key_dtype),
+        group_(options, BlockBudget::Process(), UpdateLogBudget::Process()) {}
 
   TableGroup* group() { return &group_; }
   tensorflow::DataType key_dtype() const { return key_dtype_; }
@@ -36,6 +37,7 @@ class TableGroupResource : public tensorflow::ResourceBase {
 
 // The engine's codes are TensorFlow's.
 tensorflow::Status ToTensorFlow(const Status& status);
+Status FromTensorFlow(const tensorflow::Status& status);
 
 // The group whose handle is input number `input`; one that was destroyed or lives on another device
 // is NotFound or InvalidArgument.

@@ -2,8 +2,10 @@
 // Kernels of updates: tracked insert and remove, and the brackets around what TFRA changes itself.
 
 #include <functional>
+#include <memory>
 
 #include "custom_ops/kernels/table_group_resource.h"
+#include "tensorflow/core/common_runtime/dma_helper.h"
 #include "tensorflow/core/framework/op_kernel.h"
 
 namespace adaptcp {
@@ -34,12 +36,12 @@ class TableUpdateOp : public tensorflow::OpKernel {
     OP_REQUIRES_OK(context, ToKeyBatch(resource.get(), context->input(2), &batch));
     OP_REQUIRES_OK(context, Check(context, table.get()));
     tensorflow::Status applied;
-    const Status tracked = resource->group()->Update(batch, [&]() -> Status {
+    const Status updated = Update(resource->group(), batch, context, [&] {
       applied = Apply(context, table.get());
-      return Status::OK();
+      return FromTensorFlow(applied);
     });
-    OP_REQUIRES_OK(context, ToTensorFlow(tracked));
     OP_REQUIRES_OK(context, applied);
+    OP_REQUIRES_OK(context, ToTensorFlow(updated));
   }
 
  protected:
@@ -48,7 +50,12 @@ class TableUpdateOp : public tensorflow::OpKernel {
   virtual tensorflow::Status Apply(OpKernelContext* context,
                                    tensorflow::lookup::LookupInterface* table) = 0;
 
- private:
+  // Runs `apply` as an update of the group.
+  virtual Status Update(TableGroup* group, const KeyBatch& batch, OpKernelContext* context,
+                        const std::function<Status()>& apply) {
+    return group->Update(batch, apply);
+  }
+
   tensorflow::int64 table_index_;
 };
 
@@ -64,6 +71,15 @@ class InsertOp : public TableUpdateOp {
   tensorflow::Status Apply(OpKernelContext* context,
                            tensorflow::lookup::LookupInterface* table) override {
     return table->Insert(context, context->input(2), context->input(3));
+  }
+  Status Update(TableGroup* group, const KeyBatch& batch, OpKernelContext* context,
+                const std::function<Status()>& apply) override {
+    const Tensor& values = context->input(3);
+    // Memory that somebody else owns may change any time.
+    if (!tensorflow::DMAHelper::buffer(&values)->OwnsMemory()) return group->Update(batch, apply);
+    const auto held = std::make_shared<const Tensor>(values);
+    const RowValues rows{held->tensor_data().data(), held->TotalBytes(), held};
+    return group->Insert(batch, table_index_, rows, apply);
   }
 };
 

@@ -19,6 +19,7 @@ class OracleRun {
   explicit OracleRun(uint32_t seed)
       : random_(seed),
         budget_(random_.OneOf<size_t>({0, size_t{1} << 30})),
+        log_budget_(random_.OneOf<size_t>({5000, size_t{1} << 30})),
         group_(std::make_unique<TestGroup>(&files_, RandomOptions())),
         updates_(seed + 1, options_.tables, RandomMix(), {group_.get()}),
         threshold_(random_.OneOf({2.0, 0.0, 0.3, 0.1})),
@@ -52,6 +53,7 @@ class OracleRun {
     options_.tables = random_.Between(1, 3);
     options_.dim = random_.OneOf({1, 3, 500});
     options_.budget = &budget_;
+    options_.log_budget = &log_budget_;
     if (random_.Percent(20)) options_.group.key_type = KeyType::kString;
     return options_;
   }
@@ -61,6 +63,8 @@ class OracleRun {
     mix.keys = random_.OneOf({4, 30, 300, 2000});
     mix.max_batch = random_.OneOf({3, 20, 200});
     mix.one_stripe = random_.Percent(50);
+    mix.accumulates = random_.Percent(50);
+    mix.one_by_one = random_.Percent(50);
     return mix;
   }
 
@@ -193,6 +197,7 @@ class OracleRun {
   Random random_;
   MemoryFileSystem files_;
   BlockBudget budget_;
+  UpdateLogBudget log_budget_;
   TestGroupOptions options_;
   std::unique_ptr<TestGroup> group_;
   RandomUpdates updates_;

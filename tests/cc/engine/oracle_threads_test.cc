@@ -26,9 +26,10 @@ using Param = std::tuple<double, size_t>;
 
 class OracleThreadsTest : public testing::TestWithParam<Param> {
  protected:
-  OracleThreadsTest() : budget_(std::get<1>(GetParam())), random_(7) {
+  explicit OracleThreadsTest(size_t tables = kTables)
+      : tables_(tables), budget_(std::get<1>(GetParam())), random_(7) {
     TestGroupOptions options;
-    options.tables = kTables;
+    options.tables = tables;
     // Few rows a block, so that blocks fill.
     options.dim = 2000;
     options.budget = &budget_;
@@ -69,6 +70,7 @@ class OracleThreadsTest : public testing::TestWithParam<Param> {
     return true;
   }
 
+  const size_t tables_;
   MemoryFileSystem files_;
   BlockBudget budget_;
   std::unique_ptr<TestGroup> group_;
@@ -80,6 +82,7 @@ class OracleThreadsTest : public testing::TestWithParam<Param> {
 // A thread, and how far its updates have come.
 struct Updater {
   std::unique_ptr<ScriptedUpdates> script;
+  bool logged = false;
   std::atomic<uint32_t> started{0};
   std::atomic<uint32_t> returned{0};
   uint32_t applied = 0;  // to the oracle's rows
@@ -87,13 +90,19 @@ struct Updater {
   void Step(TestGroup* group) {
     const uint32_t n = ++started;
     if (n % 8 == 0) group->group()->WillUpdate(script->batch(n + 3));
-    EXPECT_OK(group->group()->Update(script->batch(n), [&] { return script->Apply(n, n); }));
+    if (logged) {
+      EXPECT_OK(script->Insert(n));
+    } else {
+      EXPECT_OK(group->group()->Update(script->batch(n), [&] { return script->Apply(n, n); }));
+    }
     returned = n;
   }
 };
 
 class SeparateUpdatersTest : public OracleThreadsTest {
  protected:
+  using OracleThreadsTest::OracleThreadsTest;
+
   // The updaters must not share cells: a row of a table.
   void Run(std::vector<Updater>* updaters) {
     StartThreads(updaters->size(), [&](size_t t) { (*updaters)[t].Step(group_.get()); });
@@ -120,7 +129,7 @@ class SeparateUpdatersTest : public OracleThreadsTest {
     EXPECT_LE(number, most);
     while (updater->applied < number) {
       ++updater->applied;
-      updater->script->ApplyTo(updater->applied, updater->applied, kTables, &rows_);
+      updater->script->ApplyTo(updater->applied, updater->applied, tables_, &rows_);
     }
   }
 
@@ -146,6 +155,26 @@ TEST_P(SeparateUpdatersTest, EachThreadHasATableOfItsOwn) {
   }
   Run(&updaters);
 }
+
+// Inserts that cuts take rows from. With two threads some overlap in time, and are not logged.
+class LoggedInsertsTest : public SeparateUpdatersTest {
+ protected:
+  LoggedInsertsTest() : SeparateUpdatersTest(/*tables=*/1) {}
+
+  void RunThreads(size_t n) {
+    std::vector<Updater> updaters(n);
+    for (size_t t = 0; t < n; ++t) {
+      updaters[t].logged = true;
+      updaters[t].script = std::make_unique<ScriptedUpdates>(static_cast<uint32_t>(t), group_.get(),
+                                                             static_cast<uint32_t>(t) * 400, 300,
+                                                             std::vector<size_t>{0}, /*removed=*/0);
+    }
+    Run(&updaters);
+  }
+};
+
+TEST_P(LoggedInsertsTest, OfOneThread) { RunThreads(1); }
+TEST_P(LoggedInsertsTest, OfTwoThreads) { RunThreads(2); }
 
 class SharedRowsTest : public OracleThreadsTest {};
 
@@ -193,6 +222,7 @@ TEST_P(SharedRowsTest, CutIsAPrefixOfTheUpdates) {
 const auto kParams =
     testing::Combine(testing::Values(2.0, 0.0, 0.3), testing::Values(size_t{0}, size_t{1} << 30));
 INSTANTIATE_TEST_SUITE_P(Policies, SeparateUpdatersTest, kParams);
+INSTANTIATE_TEST_SUITE_P(Policies, LoggedInsertsTest, kParams);
 INSTANTIATE_TEST_SUITE_P(Policies, SharedRowsTest, kParams);
 
 }  // namespace

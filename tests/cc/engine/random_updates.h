@@ -65,6 +65,7 @@ struct UpdateMix {
   uint32_t max_batch = 20;  // keys an update
   bool slots_apart = true;  // parameter and slots in updates of their own, in any order
   bool accumulates = true;  // marked, changed and marked again, with other steps in between
+  bool one_by_one = false;  // like one optimizer: an update reaches all tables before the next
 };
 
 // Does the same updates to all its groups, which must hold the same rows at the start.
@@ -80,7 +81,7 @@ class RandomUpdates {
       const Keys keys = RandomKeys();
       for (TestGroup* group : groups_) group->group()->WillUpdate(group->Batch(keys));
     }
-    if (begun_.empty() || (begun_.size() < 6 && random_.Percent(40))) {
+    if (begun_.empty() || (!mix_.one_by_one && begun_.size() < 6 && random_.Percent(40))) {
       BeginUpdate();
     } else {
       GoOn(random_.Below(static_cast<uint32_t>(begun_.size())));
@@ -164,7 +165,9 @@ class RandomUpdates {
 
   void BeginUpdate() {
     const uint32_t dice = random_.Below(100);
-    const Kind kind = dice < 60 ? kInsert : dice < 80 || !mix_.accumulates ? kRemove : kAccumulate;
+    const Kind kind = dice < (mix_.one_by_one ? 95 : 60) ? kInsert
+                      : dice < 80 || !mix_.accumulates   ? kRemove
+                                                         : kAccumulate;
     const Keys keys = RandomKeys();
     ++version_;
     if (kind == kAccumulate) {
@@ -187,7 +190,7 @@ class RandomUpdates {
   void BeginTableByTable(Kind kind, const Keys& keys) {
     const std::vector<KeyBatch> shared = Batches(keys);
     for (size_t t = 0; t < tables_; ++t) {
-      if (random_.Percent(10)) continue;
+      if (random_.Percent(mix_.one_by_one ? 1 : 10)) continue;
       begun_.push_back(
           {kind, t, keys, random_.Percent(70) ? shared : Batches(keys), version_, 0, 0, {}});
     }
@@ -215,10 +218,13 @@ class RandomUpdates {
         EXPECT_OK(group->group()->MarkUpdated(begun->batches[g]));
         continue;
       }
-      EXPECT_OK(group->group()->Update(begun->batches[g], [&] {
-        return begun->kind == kInsert ? group->Write(begun->table, begun->keys, begun->version)
-                                      : group->Erase(begun->table, begun->keys);
-      }));
+      if (begun->kind == kInsert) {
+        EXPECT_OK(
+            group->LoggedInsert(begun->table, begun->batches[g], begun->keys, begun->version));
+        continue;
+      }
+      EXPECT_OK(group->group()->Update(begun->batches[g],
+                                       [&] { return group->Erase(begun->table, begun->keys); }));
     }
     if (begun->kind != kAccumulate) {
       Expect(begun->kind, begun->table, begun->keys, begun->version);

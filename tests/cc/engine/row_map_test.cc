@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <map>
 #include <random>
+#include <vector>
 
 namespace adaptcp {
 namespace {
@@ -47,6 +48,31 @@ TEST_F(RowMapTest, NewRowIsZeroButForItsKey) {
             0u);
   EXPECT_EQ(Find(5), row);
   EXPECT_EQ(map_.used(), 1u);
+}
+
+// Absent keys, keys that stand twice and, since the visit inserts, rows that move meanwhile.
+TEST_F(RowMapTest, FindAllVisitsEveryKeyOnce) {
+  std::mt19937_64 random(2);
+  std::map<int64_t, uint32_t> expected;
+  for (int batch = 0; batch < 200; ++batch) {
+    std::vector<HashedKey> keys;
+    for (uint32_t i = 0; i < 1 + random() % 400; ++i) {
+      const int64_t key = static_cast<int64_t>(random() % 5000);
+      keys.push_back({key, static_cast<uint32_t>(HashKey(key)), i});
+    }
+    std::vector<int> visits(keys.size());
+    map_.FindAll(keys.data(), keys.size(), [&](const HashedKey& key, RowEntry* row) {
+      ++visits[key.index];
+      EXPECT_EQ(row == nullptr, expected.count(key.key) == 0);
+      if (row == nullptr) row = Insert(key.key);
+      EXPECT_EQ(row->key, key.key);
+      EXPECT_EQ(row->last_updated, expected[key.key]);
+      row->last_updated = ++expected[key.key];
+    });
+    EXPECT_EQ(visits, std::vector<int>(keys.size(), 1));
+  }
+  EXPECT_EQ(map_.used(), expected.size());
+  ExpectConsistent();
 }
 
 TEST_F(RowMapTest, BehavesLikeAMapThroughGrowth) {

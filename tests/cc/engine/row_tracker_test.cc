@@ -28,8 +28,10 @@ TEST(RowTrackerTest, EachStripeIsVisitedOnceWithItsKeys) {
                            EXPECT_TRUE(may_postpone);
                            EXPECT_TRUE(stripes.insert(stripe).second);
                            for (size_t i = 0; i < n; ++i) {
-                             EXPECT_EQ(run[i].hash, HashKey(run[i].key));
-                             EXPECT_EQ(tracker->stripe_of(run[i].hash), stripe);
+                             const uint64_t hash = HashKey(run[i].key);
+                             EXPECT_EQ(run[i].hash, static_cast<uint32_t>(hash));
+                             EXPECT_EQ(tracker->stripe_of(hash), stripe);
+                             EXPECT_EQ(keys[run[i].index], run[i].key);
                              visited.push_back(run[i].key);
                            }
                            return true;

@@ -18,8 +18,9 @@ namespace adaptcp {
 // each update gives it its number, so that a restored table tells which updates it is made of.
 class ScriptedUpdates {
  public:
+  // Of every hundred rows, `removed` are removed rather than inserted.
   ScriptedUpdates(uint32_t seed, TestGroup* group, uint32_t first_key, uint32_t num_keys,
-                  std::vector<size_t> tables)
+                  std::vector<size_t> tables, uint32_t removed = 15)
       : group_(group), first_key_(OneStripeKey(first_key)), tables_(std::move(tables)) {
     Random random(seed);
     for (int i = 0; i < 64; ++i) {
@@ -27,7 +28,7 @@ class ScriptedUpdates {
       update.inserted = {first_key_};
       const uint32_t hot_keys = random.Percent(50) ? num_keys : (num_keys + 9) / 10;
       for (uint32_t n = random.Between(1, 30); n > 0; --n) {
-        Keys* keys = random.Percent(85) ? &update.inserted : &update.removed;
+        Keys* keys = random.Percent(removed) ? &update.removed : &update.inserted;
         keys->push_back(OneStripeKey(first_key + 1 + random.Below(hot_keys)));
       }
       Keys all = update.inserted;
@@ -48,6 +49,12 @@ class ScriptedUpdates {
       status.Update(group_->Erase(table, update.removed));
     }
     return status;
+  }
+
+  // Makes update `n`, which removes nothing, of the only table, so that the group may log it.
+  Status Insert(uint32_t n) const {
+    const Update& update = updates_[n % updates_.size()];
+    return group_->LoggedInsert(tables_[0], update.batch, update.inserted, n);
   }
 
   // Does the same to plain rows of as many tables as the group has.

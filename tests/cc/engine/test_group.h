@@ -54,6 +54,7 @@ struct TestGroupOptions {
   size_t tables = 2;
   uint32_t dim = 4;  // of the first table; each next one has one float more
   BlockBudget* budget = BlockBudget::Process();
+  UpdateLogBudget* log_budget = UpdateLogBudget::Process();
   TableGroupOptions group;
 };
 
@@ -62,7 +63,9 @@ struct TestGroupOptions {
 class TestGroup {
  public:
   explicit TestGroup(MemoryFileSystem* files, const TestGroupOptions& options = {})
-      : files_(files), options_(options), group_(WithName(options.group), options.budget) {
+      : files_(files),
+        options_(options),
+        group_(WithName(options.group), options.budget, options.log_budget) {
     for (size_t t = 0; t < options.tables; ++t) {
       const uint32_t dim = options.dim + static_cast<uint32_t>(t);
       auto table = std::make_unique<MemoryTable>(MakeTable(Concat("table-", t), "float32", dim));
@@ -79,6 +82,12 @@ class TestGroup {
   }
   void InsertInto(size_t table, const Keys& keys, uint32_t version) {
     EXPECT_OK(Update(keys, [&] { return Write(table, keys, version); }));
+  }
+  // Into one table, by an update that the group may log.
+  Status LoggedInsert(size_t table, const KeyBatch& batch, const Keys& keys, uint32_t version) {
+    auto values = std::make_shared<const std::string>(Values(table, keys, version));
+    return group_.Insert(batch, table, RowValues{values->data(), values->size(), values},
+                         [&] { return Write(table, keys, version); });
   }
   void Remove(const Keys& keys) {
     EXPECT_OK(Update(keys, [&] { return EraseAll(keys); }));

@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: Apache-2.0
+// Which inserts may be kept, and for how long.
+
+#include "custom_ops/engine/update_log.h"
+
+#include <utility>
+
+namespace adaptcp {
+namespace {
+
+constexpr size_t kProcessBudgetBytes = size_t{192} << 20;
+
+}  // namespace
+
+size_t LoggedInsert::bytes() const {
+  size_t bytes = batch.size * sizeof(int64_t);
+  for (const RowValues& table : tables) bytes += table.bytes;
+  return bytes;
+}
+
+UpdateLogBudget* UpdateLogBudget::Process() {
+  static UpdateLogBudget* const budget = new UpdateLogBudget(kProcessBudgetBytes);
+  return budget;
+}
+
+uint64_t UpdateLog::EnterInsert(const KeyBatch& batch, size_t table, size_t num_tables,
+                                const RowValues& values) {
+  MutexLock lock(&mu_);
+  if (disabled_) return kUnlogged;
+  if (!JoinsOpen(batch, table)) {
+    if (open_) ForgetLocked();
+    if (in_flight_ > 0) {
+      ForgetLocked();
+      ++in_flight_;
+      return kUnlogged;
+    }
+    open_.emplace(next_number_++, batch, num_tables);
+  }
+  open_->insert.tables[table] = values;
+  ++in_flight_;
+  return open_->number;
+}
+
+bool UpdateLog::JoinsOpen(const KeyBatch& batch, size_t table) const {
+  return open_ && open_->insert.tables[table].values == nullptr &&
+         open_->insert.batch.SameKeys(batch);
+}
+
+uint64_t UpdateLog::EnterOther() {
+  MutexLock lock(&mu_);
+  if (disabled_) return kUnlogged;
+  ForgetLocked();
+  ++in_flight_;
+  return kUnlogged;
+}
+
+void UpdateLog::Leave(uint64_t entered, bool applied) {
+  std::vector<LoggedInsert> dropped;  // outlives the lock
+  MutexLock lock(&mu_);
+  if (disabled_) return;
+  --in_flight_;
+  if (!open_ || open_->number != entered) return;
+  if (!applied) {
+    ForgetLocked();
+    return;
+  }
+  if (--open_->tables_left == 0) dropped = Close();
+}
+
+std::vector<LoggedInsert> UpdateLog::Close() {
+  bytes_ += open_->insert.bytes();
+  inserts_.push_back(std::move(open_->insert));
+  open_.reset();
+  const size_t limit = budget_->bytes_per_log();
+  std::vector<LoggedInsert> dropped;
+  while (bytes_ > limit) {
+    bytes_ -= inserts_.front().bytes();
+    dropped.push_back(std::move(inserts_.front()));
+    inserts_.pop_front();
+  }
+  return dropped;
+}
+
+void UpdateLog::ForgetLocked() {
+  open_.reset();
+  inserts_.clear();
+  bytes_ = 0;
+}
+
+void UpdateLog::Forget() {
+  MutexLock lock(&mu_);
+  ForgetLocked();
+}
+
+void UpdateLog::Disable() {
+  MutexLock lock(&mu_);
+  ForgetLocked();
+  disabled_ = true;
+}
+
+std::deque<LoggedInsert> UpdateLog::Take() {
+  MutexLock lock(&mu_);
+  if (open_) ForgetLocked();
+  std::deque<LoggedInsert> taken = std::move(inserts_);
+  ForgetLocked();
+  return taken;
+}
+
+}  // namespace adaptcp
