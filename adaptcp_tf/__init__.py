@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Exact, cheap checkpoints of TensorFlow Recommenders Addons tables while training runs."""
 
-from adaptcp_tf import errors, keras
+from adaptcp_tf import cost_model, errors, keras, policies
 from adaptcp_tf._src.checkpoint import CheckpointManager, CheckpointOptions
 from adaptcp_tf._src.tables import TrackedTableCreator
 
@@ -9,7 +9,9 @@ __all__ = [
     "CheckpointManager",
     "CheckpointOptions",
     "TrackedTableCreator",
+    "cost_model",
     "errors",
     "keras",
+    "policies",
 ]
 __version__ = "0.1.0"

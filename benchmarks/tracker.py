@@ -73,7 +73,7 @@ def measure_tracker(args: argparse.Namespace, directory: Path) -> dict[str, Any]
     new = mark(group, batches)
     resident = resident_bytes() - resident
     updated = json.loads(ops.adaptcp_group_stats(group).numpy())
-    ops.adaptcp_begin([group], updated["interval"], True, 2.0, 0.0)
+    ops.adaptcp_begin([group], updated["interval"], True, 2.0, 0.0, 16.0)
     ops.adaptcp_drain(group, str(directory), "tracker")
     ops.adaptcp_end_cut(group, True)
     saved = json.loads(ops.adaptcp_group_stats(group).numpy())

@@ -34,6 +34,7 @@ struct CutOptions {
   bool base = false;           // save every live row
   double hot_threshold = 1.0;  // rows with at least this update rate are hot; above 1: all cold
   double hysteresis = 0.0;     // relative width of the band in which a row keeps its class
+  double rate_half_life_intervals = kRateHalfLifeIntervals;  // of update rates, from this cut on
 };
 
 struct WrittenSegment {

@@ -18,6 +18,8 @@ constexpr uint32_t kMaxInterval = (1u << 26) - 1;
 constexpr uint32_t kMaxSavedTag = (1u << 12) - 1;
 constexpr uint32_t kMaxHistory = (1u << 5) - 1;
 constexpr uint32_t kRateOne = 65535;
+// Of update rates, unless a cut says otherwise: long enough to average, short enough to follow.
+constexpr double kRateHalfLifeIntervals = 16;
 
 struct RowEntry {
   int64_t key;
@@ -39,7 +41,8 @@ static_assert(sizeof(RowEntry) == 16, "the memory figure of the tracker depends 
 class RateModel {
  public:
   explicit RateModel(double half_life_intervals)
-      : decay_(std::exp2(-1.0 / half_life_intervals)),
+      : half_life_intervals_(half_life_intervals),
+        decay_(std::exp2(-1.0 / half_life_intervals)),
         window_(static_cast<uint32_t>(
             std::fmin(kMaxHistory, std::fmax(kPriorHistory + 1, 1.0 / (1.0 - decay_))))) {
     powers_.resize(512);
@@ -48,6 +51,8 @@ class RateModel {
   }
 
   static constexpr uint32_t kPriorHistory = 4;
+
+  double half_life_intervals() const { return half_life_intervals_; }
 
   static void Reset(RowEntry* row) {
     row->rate = 0;
@@ -78,8 +83,9 @@ class RateModel {
     return gap < powers_.size() ? powers_[gap] : std::pow(decay_, gap);
   }
 
-  const double decay_;
-  const uint32_t window_;
+  double half_life_intervals_;
+  double decay_;
+  uint32_t window_;
   std::vector<double> powers_;
   // A division an update would be a third of the tracker's time.
   std::array<double, kMaxHistory + 1> weights_ = {};

@@ -66,7 +66,8 @@ class RowTracker {
  public:
   static constexpr size_t kStripes = 256;
 
-  explicit RowTracker(double rate_half_life_intervals) : rates_(rate_half_life_intervals) {}
+  // Nobody may use the rates meanwhile.
+  void SetRateHalfLife(double intervals) { rates_ = RateModel(intervals); }
 
   Stripe* stripe(size_t i) { return &stripes_[i]; }
   Stripe* stripe_of(uint64_t hash) { return &stripes_[StripeOf(hash)]; }
@@ -91,7 +92,7 @@ class RowTracker {
   static void SortByStripe(const int64_t* keys, size_t n, std::vector<HashedKey>* sorted,
                            std::array<uint32_t, kStripes + 1>* starts);
 
-  const RateModel rates_;
+  RateModel rates_{kRateHalfLifeIntervals};
   std::array<Stripe, kStripes> stripes_;
 };
 

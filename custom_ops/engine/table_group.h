@@ -17,6 +17,7 @@
 #include "custom_ops/engine/block_pool.h"
 #include "custom_ops/engine/cut.h"
 #include "custom_ops/engine/key_interner.h"
+#include "custom_ops/engine/rate_histogram.h"
 #include "custom_ops/engine/recent_batch.h"
 #include "custom_ops/engine/row_saver.h"
 #include "custom_ops/engine/row_tracker.h"
@@ -31,7 +32,6 @@ struct TableGroupOptions {
   uint32_t shard = 0;
   uint32_t num_shards = 1;
   KeyType key_type = KeyType::kInt64;
-  double rate_half_life_intervals = 16;
 };
 
 struct DrainResult {
@@ -106,7 +106,7 @@ class TableGroup {
   // an error no group has begun. FailedPrecondition: a cut is active (told at once, whatever its
   // updates wait for), or a base is required and not asked for. InvalidArgument: options.interval
   // is before a group's current interval (a group that is behind, since it was made later, skips
-  // ahead), or hot_threshold or hysteresis is negative or not a number.
+  // ahead), or hot_threshold, hysteresis or the half-life is out of range or not a number.
   static Status Begin(std::vector<TableGroup*> groups,
                       const CutOptions& options) TF_NO_THREAD_SAFETY_ANALYSIS;
 
@@ -120,6 +120,9 @@ class TableGroup {
   Status EndCut(bool committed) TF_LOCKS_EXCLUDED(gate_);
 
   GroupStats Stats() TF_LOCKS_EXCLUDED(gate_);
+  // How the rows' update rates are distributed, as of the end of the last closed interval; from a
+  // sample when there are many rows.
+  RateHistogram Rates() TF_LOCKS_EXCLUDED(gate_);
 
   // --- Restore: no update and no cut may run meanwhile ---
 

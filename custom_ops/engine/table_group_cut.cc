@@ -50,6 +50,10 @@ Status TableGroup::CheckCanBegin(const CutOptions& options) {
     return InvalidArgument("expected a hot threshold and a hysteresis of at least 0, received ",
                            options.hot_threshold, " and ", options.hysteresis);
   }
+  if (!(options.rate_half_life_intervals > 0)) {
+    return InvalidArgument("expected a half-life of rates above 0, received ",
+                           options.rate_half_life_intervals);
+  }
   if (replacing_) {
     return FailedPrecondition("the tables of group '", options_.name,
                               "' are being cleared or imported; checkpoint after that");
@@ -66,6 +70,9 @@ Status TableGroup::CheckCanBegin(const CutOptions& options) {
 }
 
 void TableGroup::BeginLocked(const CutOptions& options) {
+  if (options.rate_half_life_intervals != tracker_.rates().half_life_intervals()) {
+    tracker_.SetRateHalfLife(options.rate_half_life_intervals);
+  }
   Cut::DirtyLists dirty;
   for (size_t s = 0; s < RowTracker::kStripes; ++s) {
     Stripe* stripe = tracker_.stripe(s);

@@ -50,6 +50,7 @@ class BeginOp : public tensorflow::OpKernel {
     options.base = context->input(num_groups_ + 1).scalar<bool>()();
     options.hot_threshold = context->input(num_groups_ + 2).scalar<float>()();
     options.hysteresis = context->input(num_groups_ + 3).scalar<float>()();
+    options.rate_half_life_intervals = context->input(num_groups_ + 4).scalar<float>()();
     OP_REQUIRES_OK(context, ToTensorFlow(TableGroup::Begin(std::move(groups), options)));
   }
 

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Kernels that make a table group, attach tables to it and describe it.
 
+#include <algorithm>
+#include <array>
 #include <string>
 #include <utility>
 
@@ -25,22 +27,15 @@ class TableGroupOp : public tensorflow::ResourceOpKernel<TableGroupResource> {
  public:
   explicit TableGroupOp(tensorflow::OpKernelConstruction* context) : ResourceOpKernel(context) {
     tensorflow::int64 shard, num_shards;
-    float half_life;
     OP_REQUIRES_OK(context, context->GetAttr("group_name", &options_.name));
     OP_REQUIRES_OK(context, context->GetAttr("shard", &shard));
     OP_REQUIRES_OK(context, context->GetAttr("num_shards", &num_shards));
-    OP_REQUIRES_OK(context, context->GetAttr("rate_half_life", &half_life));
     OP_REQUIRES_OK(context, context->GetAttr("key_dtype", &key_dtype_));
     OP_REQUIRES(context, 0 <= shard && shard < num_shards,
                 tensorflow::errors::InvalidArgument("shard: expected 0 to ", num_shards - 1,
                                                     ", received ", shard));
-    OP_REQUIRES(
-        context, half_life > 0,
-        tensorflow::errors::InvalidArgument(
-            "rate_half_life: expected a positive number of intervals, received ", half_life));
     options_.shard = static_cast<uint32_t>(shard);
     options_.num_shards = static_cast<uint32_t>(num_shards);
-    options_.rate_half_life_intervals = half_life;
     options_.key_type = KeyTypeOf(key_dtype_);
   }
 
@@ -107,12 +102,36 @@ class GroupStatsOp : public tensorflow::OpKernel {
   }
 };
 
+class RateHistogramOp : public tensorflow::OpKernel {
+ public:
+  using tensorflow::OpKernel::OpKernel;
+
+  void Compute(OpKernelContext* context) override {
+    tensorflow::core::RefCountPtr<TableGroupResource> resource;
+    OP_REQUIRES_OK(context, LookupGroup(context, 0, &resource));
+    const RateHistogram histogram = resource->group()->Rates();
+    OP_REQUIRES_OK(context, Output(context, 0, histogram.rows));
+    OP_REQUIRES_OK(context, Output(context, 1, histogram.rate_sums));
+  }
+
+ private:
+  static tensorflow::Status Output(OpKernelContext* context, int index,
+                                   const std::array<double, RateHistogram::kBins>& values) {
+    tensorflow::Tensor* output;
+    TF_RETURN_IF_ERROR(context->allocate_output(
+        index, tensorflow::TensorShape({static_cast<int64_t>(values.size())}), &output));
+    std::copy(values.begin(), values.end(), output->flat<double>().data());
+    return tensorflow::Status();
+  }
+};
+
 #define REGISTER(op, kernel) \
   REGISTER_KERNEL_BUILDER(Name(op).Device(tensorflow::DEVICE_CPU), kernel)
 
 REGISTER("AdaptcpTableGroup", TableGroupOp);
 REGISTER("AdaptcpAttachTable", AttachTableOp);
 REGISTER("AdaptcpGroupStats", GroupStatsOp);
+REGISTER("AdaptcpRateHistogram", RateHistogramOp);
 
 #undef REGISTER
 

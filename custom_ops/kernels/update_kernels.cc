@@ -75,8 +75,10 @@ class InsertOp : public TableUpdateOp {
   Status Update(TableGroup* group, const KeyBatch& batch, OpKernelContext* context,
                 const std::function<Status()>& apply) override {
     const Tensor& values = context->input(3);
-    // Memory that somebody else owns may change any time.
-    if (!tensorflow::DMAHelper::buffer(&values)->OwnsMemory()) return group->Update(batch, apply);
+    // No rows have no buffer, and memory that somebody else owns may change any time.
+    if (batch.size == 0 || !tensorflow::DMAHelper::buffer(&values)->OwnsMemory()) {
+      return group->Update(batch, apply);
+    }
     const auto held = std::make_shared<const Tensor>(values);
     const RowValues rows{held->tensor_data().data(), held->TotalBytes(), held};
     return group->Insert(batch, table_index_, rows, apply);

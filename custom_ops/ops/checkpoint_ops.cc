@@ -43,6 +43,7 @@ REGISTER_OP("AdaptcpBegin")
     .Input("base: bool")
     .Input("hot_threshold: float")
     .Input("hysteresis: float")
+    .Input("rate_half_life: float")
     .Attr("N: int >= 1")
     .SetIsStateful()
     .SetShapeFn(AllScalars)
@@ -57,6 +58,8 @@ base: [] whether the checkpoint holds every live row, or only what was updated.
 hot_threshold: [] rows with at least this many updates per interval go into the differential; above 1
   none does.
 hysteresis: [] relative width of the band around hot_threshold in which a row keeps its class.
+rate_half_life: [] after how many intervals, from this cut on, an update counts half in the update rate
+  of its row.
 )doc");
 
 REGISTER_OP("AdaptcpDrain")

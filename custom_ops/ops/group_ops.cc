@@ -19,7 +19,6 @@ REGISTER_OP("AdaptcpTableGroup")
     .Attr("group_name: string")
     .Attr("shard: int >= 0 = 0")
     .Attr("num_shards: int >= 1 = 1")
-    .Attr("rate_half_life: float = 16.0")
     .SetIsStateful()
     .SetShapeFn(ScalarShape)
     .Doc(R"doc(
@@ -31,7 +30,6 @@ key_dtype: dtype of the tables' keys.
 group_name: name by which segments and manifests know the group.
 shard: number of this shard, from 0.
 num_shards: number of shards of the group.
-rate_half_life: after how many intervals an update counts half in a row's update rate.
 )doc");
 
 REGISTER_OP("AdaptcpAttachTable")
@@ -69,6 +67,28 @@ Describes a group.
 group: [] resource of AdaptcpTableGroup.
 stats: [] string, a JSON object: rows (int), tracker_bytes (int), interval (int, the open one),
   base_required (bool), cut_active (bool), restored_rows (int, by the latest restore so far).
+)doc");
+
+REGISTER_OP("AdaptcpRateHistogram")
+    .Input("group: resource")
+    .Output("rows: double")
+    .Output("rate_sums: double")
+    .SetIsStateful()
+    .SetShapeFn([](InferenceContext* c) {
+      ShapeHandle unused;
+      TF_RETURN_IF_ERROR(c->WithRank(c->input(0), 0, &unused));
+      c->set_output(0, c->Vector(64));
+      c->set_output(1, c->Vector(64));
+      return tensorflow::Status();
+    })
+    .Doc(R"doc(
+Tells how the update rates of a group's rows are distributed when the last closed interval ended.
+Rates are updates per interval, from 0 to 1; bins are logarithmic, four an octave from 1 down.
+Groups of many rows are sampled.
+
+group: [] resource of AdaptcpTableGroup.
+rows: [64] double, the number of rows of each bin.
+rate_sums: [64] double, the rates of those rows added up.
 )doc");
 
 }  // namespace adaptcp

@@ -16,8 +16,9 @@ from adaptcp_tf._src.checkpoint.dense import dense_variables, take_snapshot
 from adaptcp_tf._src.checkpoint.options import CheckpointOptions
 from adaptcp_tf._src.checkpoint.restoring import RestoreReport, restore_checkpoint
 from adaptcp_tf._src.checkpoint.saving import Cut, Saver, SaveReport
+from adaptcp_tf._src.checkpoint.slowdown import SlowdownMeter
 from adaptcp_tf._src.manifest import CheckpointStore, Manifest, Position
-from adaptcp_tf._src.policy import make_policy
+from adaptcp_tf._src.policy import RestoreSample, make_policy
 from adaptcp_tf._src.storage.lock import DirectoryLock
 from adaptcp_tf._src.tables import TableGroup, begin_cut, discover_groups, unwatch, watch
 from adaptcp_tf._src.tables.tfra import measure
@@ -81,11 +82,14 @@ class CheckpointManager:
             hot_threshold=self._options.hot_threshold,
             hysteresis=self._options.hysteresis,
             base_every=self._options.base_every,
+            mean_secs_between_failures=self._options.mean_secs_between_failures,
         )
+        self._slowdown = SlowdownMeter()
         self._saver = Saver(
             self._store,
             self._lock,
             self._policy,
+            self._slowdown,
             self._options.max_to_keep,
             self._options.keep_period,
         )
@@ -118,6 +122,14 @@ class CheckpointManager:
     def skipped(self) -> int:
         """How many saves were skipped because the previous one was still going on."""
         return self._skipped
+
+    def interval_secs(self) -> float | None:
+        """Returns the seconds of training between two checkpoints that the policy would like.
+
+        None while it does not know, or when it has no opinion.
+        """
+        wanted = getattr(self._policy, "interval_secs", None)
+        return None if wanted is None else wanted()
 
     def latest_step(self) -> int | None:
         """Returns the newest step that was saved, None when there is none."""
@@ -169,6 +181,14 @@ class CheckpointManager:
         cut.stall_secs = time.perf_counter() - start
         self._saving = self._executor.submit(self._save_in_background, cut)
         return True
+
+    def step_ended(self) -> None:
+        """Tells that a training step ended. Optional.
+
+        Called after every step it lets the strategy "adaptive" know by how much steps are longer
+        while a checkpoint is being saved; without it only stalls count. The callback calls it.
+        """
+        self._slowdown.step_ended(saving=self._is_saving())
 
     def wait(self, timeout_secs: float | None = None) -> None:
         """Returns when everything saved so far is durable.
@@ -277,7 +297,16 @@ class CheckpointManager:
             progress=self._options.progress,
         )
         self._saver.previous = manifest
-        self._policy.load_state(manifest.policy)
+        self._policy.load_state(
+            {**manifest.policy, "since_base": manifest.interval - manifest.base_interval}
+        )
+        observe_restore = getattr(self._policy, "observe_restore", None)
+        if observe_restore is not None:
+            observe_restore(
+                RestoreSample(
+                    bytes=report.bytes, seconds=report.seconds, stale_skip=report.stale_skip
+                )
+            )
         return report
 
     def _refresh_groups(self) -> None:
@@ -304,12 +333,14 @@ class CheckpointManager:
             base=base,
             hot_threshold=decision.hot_threshold,
             hysteresis=decision.hysteresis,
+            rate_half_life_intervals=self._options.rate_half_life_intervals,
         )
         return Cut(
             step=step,
             interval=interval,
             base=base,
             groups=list(self._groups),
+            hot_threshold=decision.hot_threshold,
             dense=dense,
             position=position,
             counters=counters,

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 import sys
 from typing import Any
 
@@ -22,13 +23,18 @@ class CheckpointOptions:
         >>> options = acp.CheckpointOptions(strategy="incremental", max_to_keep=5)
 
     Attributes:
-        strategy: "adaptive", "full", "incremental", "differential", or a policy object.
-        hot_threshold: with "adaptive", the updates per interval (0 to 1) from which a row is hot.
-            0.67 is the optimum of the cost model when a row copy costs as much to read at restore,
-            times restores per base, as to write.
+        strategy: "adaptive", "full", "incremental", "incremental_n", "differential", or a policy
+            object.
+        hot_threshold: with "adaptive", the updates per interval (0 to 1) from which a row is hot;
+            None has it solved from what checkpoints and restores of this run cost.
         hysteresis: relative width of the band around the threshold in which a row keeps its class.
         base_every: take a base every so many checkpoints; None leaves it to the strategy (full:
-            always; differential: when it pays; the others: only when it must be).
+            always; differential: when it pays; adaptive: solved like the threshold; incremental:
+            only when it must be). "incremental_n" needs it.
+        mean_secs_between_failures: seconds of training between two restarts; None learns it from
+            the restarts of this run.
+        rate_half_life_intervals: after how many checkpoints an update counts half in the update
+            rate of its row.
         max_to_keep: how many of the newest checkpoints stay restorable; None keeps all.
         keep_period: besides, keep checkpoints whose step is a multiple of this.
         when_busy: what `save` does while the previous checkpoint is still being saved: "skip" it,
@@ -39,9 +45,11 @@ class CheckpointOptions:
     """
 
     strategy: str | Policy = "adaptive"
-    hot_threshold: float = 0.67
+    hot_threshold: float | None = None
     hysteresis: float = 0.1
     base_every: int | None = None
+    mean_secs_between_failures: float | None = None
+    rate_half_life_intervals: float = 16.0
     max_to_keep: int | None = 3
     keep_period: int | None = None
     when_busy: str = "skip"
@@ -55,11 +63,30 @@ class CheckpointOptions:
             not isinstance(self.strategy, str) or self.strategy in STRATEGIES,
             f"one of {', '.join(STRATEGIES)}, or a policy object",
         )
-        self._check("hot_threshold", 0 <= self.hot_threshold <= 1, "a rate from 0 to 1")
+        self._check(
+            "hot_threshold",
+            self.hot_threshold is None or 0 <= self.hot_threshold <= 1,
+            "a rate from 0 to 1, or None",
+        )
         self._check("hysteresis", 0 <= self.hysteresis < 1, "a fraction from 0 to below 1")
         for name in ("base_every", "max_to_keep", "keep_period"):
             value = getattr(self, name)
             self._check(name, value is None or _is_positive(value), "a positive integer or None")
+        self._check(
+            "base_every",
+            self.strategy != "incremental_n" or self.base_every,
+            "a number of checkpoints, which the strategy 'incremental_n' needs",
+        )
+        self._check(
+            "mean_secs_between_failures",
+            self.mean_secs_between_failures is None or self.mean_secs_between_failures > 0,
+            "a positive number of seconds, or None",
+        )
+        self._check(
+            "rate_half_life_intervals",
+            0 < self.rate_half_life_intervals < math.inf,
+            "a positive number of intervals",
+        )
         self._check("restore_threads", _is_positive(self.restore_threads), "a positive integer")
         self._check("when_busy", self.when_busy in ("skip", "wait"), "'skip' or 'wait'")
 

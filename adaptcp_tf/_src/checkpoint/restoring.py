@@ -35,6 +35,7 @@ class RestoreReport:
         rows: rows loaded.
         stale_rows: copies of rows that newer segments made obsolete.
         bytes: bytes read from segments.
+        stale_skip: share of the bytes of obsolete copies that did not have to be read, 0 to 1.
         seconds: how long it took.
         tables_without_rows: "group/table" names that the checkpoint knows nothing of; their rows
             start with the initial value.
@@ -45,6 +46,7 @@ class RestoreReport:
     rows: int
     stale_rows: int
     bytes: int
+    stale_skip: float
     seconds: float
     tables_without_rows: tuple[str, ...]
 
@@ -166,11 +168,20 @@ def restore_checkpoint(
         rows=totals["rows"],
         stale_rows=totals["stale_rows"],
         bytes=totals["bytes_read"],
+        stale_skip=_stale_skip(manifest, **totals),
         seconds=time.perf_counter() - start,
         tables_without_rows=tuple(sorted(set(missing))),
     )
     _log(report)
     return report
+
+
+def _stale_skip(manifest: Manifest, rows: int, stale_rows: int, bytes_read: int) -> float:
+    if stale_rows == 0:
+        return 0.0
+    written = sum(segment.bytes for segment in manifest.segments)
+    stale_bytes = written * stale_rows / (rows + stale_rows)
+    return min(1.0, max(0.0, written - bytes_read) / stale_bytes)
 
 
 def _log(report: RestoreReport) -> None:

@@ -13,6 +13,7 @@ import tensorflow as tf
 
 from adaptcp_tf import errors
 from adaptcp_tf._src.checkpoint.dense import DenseSnapshot, write_bundle
+from adaptcp_tf._src.checkpoint.slowdown import SlowdownMeter
 from adaptcp_tf._src.manifest import (
     CheckpointStore,
     GroupSpec,
@@ -25,7 +26,7 @@ from adaptcp_tf._src.manifest import (
     extend_chain,
     segment_prefix,
 )
-from adaptcp_tf._src.policy import CutReport, Policy
+from adaptcp_tf._src.policy import CutReport, Policy, RateHistogram
 from adaptcp_tf._src.storage.lock import DirectoryLock
 from adaptcp_tf._src.tables import TableGroup
 
@@ -43,6 +44,7 @@ class Cut:
         interval: the interval that it closed.
         base: whether it holds every live row.
         groups: the table groups that began.
+        hot_threshold: updates per interval from which a row is hot; above 1 none is.
         dense: the dense variables' values.
         position: where in the input it was taken, or None.
         counters: JSON values to keep.
@@ -55,6 +57,7 @@ class Cut:
     interval: int
     base: bool
     groups: list[TableGroup]
+    hot_threshold: float
     dense: DenseSnapshot
     position: Position | None
     counters: dict[str, Any]
@@ -70,6 +73,7 @@ class SaveReport:
     Attributes:
         step: the step.
         kind: "base" or "delta".
+        hot_threshold: updates per interval from which a row is hot; above 1 none is.
         rows_hot: rows written to differentials, or hot rows of a base.
         rows_cold: rows written to increments, or the other rows of a base.
         tombstones: removed keys written.
@@ -82,6 +86,7 @@ class SaveReport:
 
     step: int
     kind: str
+    hot_threshold: float
     rows_hot: int
     rows_cold: int
     tombstones: int
@@ -100,12 +105,15 @@ class Saver:
         store: CheckpointStore,
         lock: DirectoryLock,
         policy: Policy,
+        slowdown: SlowdownMeter,
         max_to_keep: int | None,
         keep_period: int | None,
     ):
         self._store = store
         self._lock = lock
         self._policy = policy
+        self._slowdown = slowdown
+        self._last_cut_at = time.time()
         self._max_to_keep = max_to_keep
         self._keep_period = keep_period
         # The newest checkpoint of this run; the next delta builds on it.
@@ -136,14 +144,7 @@ class Saver:
                 shard.end_cut(committed=True)
         self.previous = manifest
         report = self._report(cut, segments, counts, dense)
-        self._policy.observe(
-            CutReport(
-                base=cut.base,
-                rows_hot=report.rows_hot,
-                rows_cold=report.rows_cold,
-                rows_live=cut.rows_live,
-            )
-        )
+        self._tell_policy(cut, report, segments)
         logger.info(
             "step %d saved as %s: %d hot and %d cold rows, %d removed, %.1f MB, stall %.2f ms, "
             "durable after %.2f s",
@@ -157,6 +158,25 @@ class Saver:
             report.seconds_to_durable,
         )
         return report
+
+    def _tell_policy(self, cut: Cut, report: SaveReport, segments: list[Segment]) -> None:
+        shards = [shard for group in cut.groups for shard in group.shards]
+        self._policy.observe(
+            CutReport(
+                base=cut.base,
+                rows_hot=report.rows_hot,
+                rows_cold=report.rows_cold,
+                rows_live=cut.rows_live,
+                bytes=sum(segment.bytes for segment in segments),
+                stall_secs=report.stall_ms / 1e3,
+                lost_secs=max(report.stall_ms / 1e3, self._slowdown.take_lost_secs()),
+                seconds_to_durable=report.seconds_to_durable,
+                # A clock that was set back must not make time run backwards.
+                interval_secs=max(0.0, cut.wall_time - self._last_cut_at),
+                rates=lambda: RateHistogram.of_sums(shard.rates() for shard in shards),
+            )
+        )
+        self._last_cut_at = cut.wall_time
 
     def collect_garbage(self) -> None:
         """Deletes what retention no longer needs.
@@ -225,6 +245,7 @@ class Saver:
         return SaveReport(
             step=cut.step,
             kind="base" if cut.base else "delta",
+            hot_threshold=cut.hot_threshold,
             rows_hot=counts.get("rows_hot", 0),
             rows_cold=counts.get("rows_cold", 0),
             tombstones=counts.get("tombstones", 0),

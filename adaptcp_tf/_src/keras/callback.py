@@ -6,6 +6,7 @@ from __future__ import annotations
 import atexit
 import dataclasses
 import logging
+import time
 from typing import Any
 
 import tensorflow as tf
@@ -23,6 +24,8 @@ logger = logging.getLogger("adaptcp_tf")
 _START = Position(epoch=0, batch=0, batches_total=0)
 # Under this name a checkpoint tells whether all epochs share one iteration over the input.
 _ONE_PASS = "input_in_one_pass"
+# Between checkpoints, until the strategy knows better.
+_FIRST_INTERVAL_SECS = 60.0
 
 
 class AdaptiveCheckpoint(tf.keras.callbacks.Callback):
@@ -40,9 +43,12 @@ class AdaptiveCheckpoint(tf.keras.callbacks.Callback):
 
     Args:
         directory: where checkpoints are kept, a path or a URI that TensorFlow can write.
-        save_freq: save every so many batches, or "epoch".
-        strategy, hot_threshold, hysteresis, base_every, max_to_keep, keep_period, when_busy,
-            restore_threads, steal_lock, progress: as in `CheckpointOptions`.
+        save_freq: save every so many batches, or "epoch", or "auto": whenever the seconds have passed
+            that the strategy "adaptive" finds to lose least, by what checkpoints cost and failures
+            lose in this run; at first every minute.
+        strategy, hot_threshold, hysteresis, base_every, mean_secs_between_failures,
+            rate_half_life_intervals, max_to_keep, keep_period, when_busy, restore_threads,
+            steal_lock, progress: as in `CheckpointOptions`.
         restore: whether to continue from the newest checkpoint.
         save_at_end: whether to save when `fit` ends.
 
@@ -64,13 +70,7 @@ class AdaptiveCheckpoint(tf.keras.callbacks.Callback):
         super().__init__()
         # Keeps Keras from waiting for each batch's logs on the callback's behalf.
         self._supports_tf_logs = True
-        if save_freq != "epoch" and (
-            isinstance(save_freq, bool) or not isinstance(save_freq, int) or save_freq < 1
-        ):
-            raise errors.InvalidOptionError(
-                f"Invalid value for save_freq. Received: {save_freq!r}. Expected: a positive "
-                "number of batches, or 'epoch'."
-            )
+        _check_save_freq(save_freq, strategy)
         known = {field.name for field in dataclasses.fields(CheckpointOptions)}
         unknown = sorted(set(options) - known)
         if unknown:
@@ -85,6 +85,7 @@ class AdaptiveCheckpoint(tf.keras.callbacks.Callback):
         self._manager: CheckpointManager | None = None
         self._position = _START
         self._last_saved: int | None = None
+        self._last_save_at = 0.0
         self._started = False
         self._epoch_began = False
         # The dataset that `fit` got, as far as `resume` has seen it.
@@ -160,6 +161,7 @@ class AdaptiveCheckpoint(tf.keras.callbacks.Callback):
         if checkpoint is not None:
             self._continue_from(checkpoint.position)
         self._started = True
+        self._last_save_at = time.monotonic()
 
     def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
         """Notes the epoch."""
@@ -169,6 +171,7 @@ class AdaptiveCheckpoint(tf.keras.callbacks.Callback):
 
     def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
         """Saves when it is time, and tells of saves that failed."""
+        self._manager.step_ended()
         before = self._position
         self._position = Position(
             epoch=before.epoch,
@@ -176,11 +179,16 @@ class AdaptiveCheckpoint(tf.keras.callbacks.Callback):
             batches_total=before.batches_total + batch + 1 - before.batch,
         )
         self._warn_of_failure()
-        if self._save_freq != "epoch" and (
-            before.batches_total // self._save_freq
-            != self._position.batches_total // self._save_freq
-        ):
+        if self._is_due(before.batches_total):
             self._save()
+
+    def _is_due(self, batches_before: int) -> bool:
+        if self._save_freq == "epoch":
+            return False
+        if self._save_freq == "auto":
+            interval_secs = self._manager.interval_secs() or _FIRST_INTERVAL_SECS
+            return time.monotonic() - self._last_save_at >= interval_secs
+        return batches_before // self._save_freq != self._position.batches_total // self._save_freq
 
     def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
         """Saves when every epoch is saved."""
@@ -236,6 +244,7 @@ class AdaptiveCheckpoint(tf.keras.callbacks.Callback):
         except errors.CheckpointFailedError as error:
             logger.warning("%s", error)
             saved = self._manager.save(step, **arguments)
+        self._last_save_at = time.monotonic()
         if saved:
             self._last_saved = step
 
@@ -277,3 +286,19 @@ class AdaptiveCheckpoint(tf.keras.callbacks.Callback):
             build_without_step(self.model, self._element_spec)
         else:
             self._restore_checkpoint()
+
+
+def _check_save_freq(save_freq: int | str, strategy: str | Policy) -> None:
+    if save_freq == "auto":
+        if strategy != "adaptive" and not hasattr(strategy, "interval_secs"):
+            raise errors.InvalidOptionError(
+                f"Invalid value for save_freq. Received: 'auto' with the strategy {strategy!r}. "
+                "Expected: the strategy 'adaptive', or a policy with a method interval_secs()."
+            )
+    elif save_freq != "epoch" and (
+        isinstance(save_freq, bool) or not isinstance(save_freq, int) or save_freq < 1
+    ):
+        raise errors.InvalidOptionError(
+            f"Invalid value for save_freq. Received: {save_freq!r}. Expected: a positive number of "
+            "batches, 'epoch' or 'auto'."
+        )

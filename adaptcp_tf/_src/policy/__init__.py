@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """What to save: one small object a strategy."""
 
+from adaptcp_tf._src.policy.rates import RateHistogram
+from adaptcp_tf._src.policy.reports import CutReport, Decision, Policy, RestoreSample
 from adaptcp_tf._src.policy.strategies import (
     STRATEGIES,
     Adaptive,
-    CutReport,
-    Decision,
     Differential,
     Full,
     Incremental,
-    Policy,
+    IncrementalN,
     make_policy,
 )
 
@@ -21,6 +21,9 @@ __all__ = [
     "Differential",
     "Full",
     "Incremental",
+    "IncrementalN",
     "Policy",
+    "RateHistogram",
+    "RestoreSample",
     "make_policy",
 ]

@@ -4,67 +4,19 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Any, Protocol
+from typing import Any
 
 from adaptcp_tf import errors
+from adaptcp_tf._src.policy.cost_meter import CostMeter
+from adaptcp_tf._src.policy.reports import CutReport, Decision, Policy, RestoreSample
+from adaptcp_tf._src.policy.solver import ALL_COLD, ALL_HOT, Solution, solve
+from adaptcp_tf._src.policy.state import read_fields
 
-# An update rate is at most 1, so nothing is hot above it.
-_ALL_COLD = 2.0
-_ALL_HOT = 0.0
-
-
-@dataclasses.dataclass(frozen=True)
-class Decision:
-    """What the engine needs to know about the next checkpoint.
-
-    Attributes:
-        base: whether it holds every live row.
-        hot_threshold: updates per interval from which a row is hot; above 1 none is.
-        hysteresis: relative width of the band around the threshold in which a row keeps its class.
-    """
-
-    base: bool
-    hot_threshold: float
-    hysteresis: float = 0.0
-
-
-@dataclasses.dataclass(frozen=True)
-class CutReport:
-    """What a policy learns from a committed checkpoint.
-
-    Attributes:
-        base: whether it was a base.
-        rows_hot: rows written to differentials, or hot rows of a base.
-        rows_cold: rows written to increments, or the other rows of a base.
-        rows_live: rows of the tables at the cut.
-    """
-
-    base: bool
-    rows_hot: int
-    rows_cold: int
-    rows_live: int
-
-
-class Policy(Protocol):
-    """Decides what the next checkpoint holds; called from one thread at a time."""
-
-    name: str
-
-    def decide(self) -> Decision:
-        """Returns what the next checkpoint shall be; the first of a run is a base anyway."""
-        ...
-
-    def observe(self, report: CutReport) -> None:
-        """Learns from a checkpoint that was committed."""
-        ...
-
-    def state(self) -> dict[str, Any]:
-        """Returns what the manifest keeps of the policy, as JSON values."""
-        ...
-
-    def load_state(self, state: dict[str, Any]) -> None:
-        """Continues from the state in a manifest, which may be another policy's."""
-        ...
+# Where the cost model is indifferent when a row copy costs as much to read at restore, times the
+# restores per base, as to write.
+_UNSOLVED_THRESHOLD = 0.67
+# Rates change over some sixteen intervals, so solving more often would find the same again.
+_CHECKPOINTS_PER_SOLUTION = 4
 
 
 class _CountingPolicy:
@@ -95,7 +47,7 @@ class Full(_CountingPolicy):
     name = "full"
 
     def decide(self) -> Decision:
-        return Decision(base=True, hot_threshold=_ALL_COLD)
+        return Decision(base=True, hot_threshold=ALL_COLD)
 
 
 class Incremental(_CountingPolicy):
@@ -104,7 +56,7 @@ class Incremental(_CountingPolicy):
     name = "incremental"
 
     def decide(self) -> Decision:
-        return Decision(base=self._base_is_due(), hot_threshold=_ALL_COLD)
+        return Decision(base=self._base_is_due(), hot_threshold=ALL_COLD)
 
 
 class Differential(_CountingPolicy):
@@ -123,7 +75,7 @@ class Differential(_CountingPolicy):
 
     def decide(self) -> Decision:
         due = self._base_is_due() if self._base_every is not None else self._base_pays()
-        return Decision(base=due, hot_threshold=_ALL_HOT)
+        return Decision(base=due, hot_threshold=ALL_HOT)
 
     def _base_pays(self) -> bool:
         if not self._sizes:
@@ -145,39 +97,122 @@ class Differential(_CountingPolicy):
         self._sizes = [float(size) for size in state.get("sizes", [])]
 
 
+class IncrementalN(Incremental):
+    """Incr CKPT-N: rows updated since the last checkpoint, and a base every `base_every`."""
+
+    name = "incremental_n"
+
+    def __init__(self, base_every: int):
+        super().__init__(base_every)
+
+
 class Adaptive(_CountingPolicy):
-    """AdaptCP: hot rows into differentials, cold rows into increments, split at a threshold."""
+    """AdaptCP: hot rows into differentials, cold rows into increments, split at a threshold.
+
+    The threshold and the base period are solved from what checkpoints and restores cost in this very
+    run, unless they are given.
+
+    Args:
+        hot_threshold: updates per interval from which a row is hot; None has it solved.
+        hysteresis: relative width of the band in which a row keeps its class.
+        base_every: take a base every so many checkpoints; None has it solved.
+        mean_secs_between_failures: seconds of training between two restarts; None learns it.
+    """
 
     name = "adaptive"
 
     def __init__(
-        self, hot_threshold: float, hysteresis: float = 0.1, base_every: int | None = None
+        self,
+        hot_threshold: float | None = None,
+        hysteresis: float = 0.1,
+        base_every: int | None = None,
+        mean_secs_between_failures: float | None = None,
     ):
         super().__init__(base_every)
         self._hot_threshold = hot_threshold
         self._hysteresis = hysteresis
+        self._meter = CostMeter(mean_secs_between_failures)
+        self._solution: Solution | None = None
+        self._since_solved = 0
+
+    @property
+    def solution(self) -> Solution | None:
+        """The latest decision of the solver."""
+        return self._solution
 
     def decide(self) -> Decision:
+        threshold = self._hot_threshold
+        if threshold is None:
+            threshold = (
+                _UNSOLVED_THRESHOLD if self._solution is None else self._solution.hot_threshold
+            )
         return Decision(
-            base=self._base_is_due(),
-            hot_threshold=self._hot_threshold,
-            hysteresis=self._hysteresis,
+            base=self._base_is_due(), hot_threshold=threshold, hysteresis=self._hysteresis
         )
 
+    def _base_is_due(self) -> bool:
+        # With a threshold that the user chose there is nothing to solve.
+        if self._base_every is not None or self._solution is None:
+            return super()._base_is_due()
+        return self._since_base + 1 >= self._solution.base_period
+
+    def observe(self, report: CutReport) -> None:
+        super().observe(report)
+        self._meter.observe(report)
+        self._since_solved += 1
+        due = self._solution is None or self._since_solved >= _CHECKPOINTS_PER_SOLUTION
+        # What a base costs says little about the deltas that training mostly writes.
+        if self._hot_threshold is None and due and not report.base and report.rates is not None:
+            self._solve(report)
+
+    def _solve(self, report: CutReport) -> None:
+        inputs = self._meter.inputs()
+        if inputs is None:
+            return
+        self._solution = solve(inputs, report.rates(), base_period=self._base_every)
+        self._since_solved = 0
+
+    def observe_restore(self, sample: RestoreSample) -> None:
+        """Learns from a restore of this run."""
+        self._meter.observe_restore(sample)
+
+    def interval_secs(self) -> float | None:
+        """Seconds between two checkpoints that lose least; None while nothing is known."""
+        return self._meter.interval_secs()
+
     def state(self) -> dict[str, Any]:
-        return {**super().state(), "hot_threshold": self._hot_threshold}
+        inputs = self._meter.inputs()
+        return {
+            **super().state(),
+            "hot_threshold": self.decide().hot_threshold,
+            "meter": self._meter.state(),
+            "interval_secs": self.interval_secs(),
+            "inputs": None if inputs is None else dataclasses.asdict(inputs),
+            "solution": None if self._solution is None else dataclasses.asdict(self._solution),
+        }
+
+    def load_state(self, state: dict[str, Any]) -> None:
+        super().load_state(state)
+        if state.get("meter") is not None:
+            self._meter.load_state(state["meter"])
+        self._solution = read_fields(Solution, state.get("solution"))
 
 
-STRATEGIES = ("adaptive", "full", "incremental", "differential")
+STRATEGIES = ("adaptive", "full", "incremental", "incremental_n", "differential")
 
 
 def make_policy(
-    strategy: str | Policy, *, hot_threshold: float, hysteresis: float, base_every: int | None
+    strategy: str | Policy,
+    *,
+    hot_threshold: float | None,
+    hysteresis: float,
+    base_every: int | None,
+    mean_secs_between_failures: float | None = None,
 ) -> Policy:
     """Returns the policy of that name, or the policy itself.
 
     Raises:
-        InvalidOptionError: there is no strategy of that name.
+        InvalidOptionError: there is no strategy of that name, or it lacks what it needs.
     """
     if not isinstance(strategy, str):
         return strategy
@@ -185,10 +220,17 @@ def make_policy(
         return Full()
     if strategy == "incremental":
         return Incremental(base_every)
+    if strategy == "incremental_n":
+        if base_every is None:
+            raise errors.InvalidOptionError(
+                "Invalid value for base_every. Received: None. Expected: with the strategy "
+                "'incremental_n', after how many checkpoints to take a base."
+            )
+        return IncrementalN(base_every)
     if strategy == "differential":
         return Differential(base_every)
     if strategy == "adaptive":
-        return Adaptive(hot_threshold, hysteresis, base_every)
+        return Adaptive(hot_threshold, hysteresis, base_every, mean_secs_between_failures)
     raise errors.InvalidOptionError(
         f"Invalid value for strategy. Received: {strategy!r}. Expected: one of "
         f"{', '.join(STRATEGIES)}, or a policy object."

@@ -11,6 +11,7 @@ import weakref
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
 import tensorflow as tf
 
 from adaptcp_tf._src.ops.library import ops
@@ -97,6 +98,12 @@ class GroupShard:
         with tf.device(self.device):
             return json.loads(ops.adaptcp_group_stats(self.handle).numpy())
 
+    def rates(self) -> tuple[np.ndarray, np.ndarray]:
+        """Returns rows and the sums of their update rates, [bins] float64 each, by rate."""
+        with tf.device(self.device):
+            rows, rate_sums = ops.adaptcp_rate_histogram(self.handle)
+        return rows.numpy(), rate_sums.numpy()
+
     def drain(self, directory: str, file_prefix: str) -> dict[str, Any]:
         """Saves the rest of the active cut; returns its segments and counts."""
         with tf.device(self.device):
@@ -172,6 +179,7 @@ def begin_cut(
     base: bool,
     hot_threshold: float,
     hysteresis: float,
+    rate_half_life_intervals: float,
 ) -> None:
     """Closes the interval of all groups at one instant.
 
@@ -181,10 +189,13 @@ def begin_cut(
         base: whether every live row is saved.
         hot_threshold: updates per interval from which a row is hot; above 1 none is.
         hysteresis: relative width of the band in which a row keeps its class.
+        rate_half_life_intervals: after how many intervals an update counts half in a row's rate.
 
     Raises:
         tf.errors.FailedPreconditionError: a cut is active, or only a base can be taken.
     """
     handles = [shard.handle for group in groups for shard in group.shards]
     if handles:
-        ops.adaptcp_begin(handles, interval, base, hot_threshold, hysteresis)
+        ops.adaptcp_begin(
+            handles, interval, base, hot_threshold, hysteresis, rate_half_life_intervals
+        )

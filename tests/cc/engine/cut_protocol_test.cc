@@ -126,7 +126,7 @@ TEST_F(CutProtocolTest, GroupThatIsBehindSkipsAhead) {
 }
 
 TEST_F(CutProtocolTest, BeginRefusesAGroupWithoutTables) {
-  TableGroup empty({"empty", 0, 1, KeyType::kInt64, 16}, BlockBudget::Process(),
+  TableGroup empty({"empty", 0, 1, KeyType::kInt64}, BlockBudget::Process(),
                    UpdateLogBudget::Process());
   CutOptions options = AllCold();
   options.interval = 1;

@@ -165,7 +165,7 @@ TEST_F(RestorerTest, TablesOfAnotherShapeAreRefused) {
   options.tables = 1;
   ExpectRefused(group_.chain(), StatusCode::kInvalidArgument,
                 "table 'table-1' of group 'group' was saved", options);
-  TableGroup bfloat({"group", 0, 1, KeyType::kInt64, 16}, BlockBudget::Process(),
+  TableGroup bfloat({"group", 0, 1, KeyType::kInt64}, BlockBudget::Process(),
                     UpdateLogBudget::Process());
   for (uint32_t t = 0; t < 2; ++t) {
     ASSERT_OK(bfloat.Attach(

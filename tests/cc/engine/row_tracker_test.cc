@@ -17,7 +17,7 @@ namespace adaptcp {
 namespace {
 
 TEST(RowTrackerTest, EachStripeIsVisitedOnceWithItsKeys) {
-  auto tracker = std::make_unique<RowTracker>(16);
+  auto tracker = std::make_unique<RowTracker>();
   std::vector<int64_t> keys(5000);
   std::iota(keys.begin(), keys.end(), -100);
   keys.insert(keys.end(), {7, 7, 8});
@@ -43,7 +43,7 @@ TEST(RowTrackerTest, EachStripeIsVisitedOnceWithItsKeys) {
 }
 
 TEST(RowTrackerTest, PostponedStripesComeLastAndOnce) {
-  auto tracker = std::make_unique<RowTracker>(16);
+  auto tracker = std::make_unique<RowTracker>();
   std::vector<int64_t> keys(2000);
   std::iota(keys.begin(), keys.end(), 0);
   std::map<Stripe*, size_t> postponed;
@@ -71,7 +71,7 @@ TEST(RowTrackerTest, PostponedStripesComeLastAndOnce) {
 }
 
 TEST(RowTrackerTest, NoKeysNoVisit) {
-  auto tracker = std::make_unique<RowTracker>(16);
+  auto tracker = std::make_unique<RowTracker>();
   tracker->VisitByStripe(nullptr, 0, [](Stripe*, const HashedKey*, size_t, bool) {
     ADD_FAILURE();
     return true;
@@ -79,7 +79,7 @@ TEST(RowTrackerTest, NoKeysNoVisit) {
 }
 
 TEST(RowTrackerTest, SizeCountsRowsAndMemory) {
-  auto tracker = std::make_unique<RowTracker>(16);
+  auto tracker = std::make_unique<RowTracker>();
   size_t rows, empty_bytes, bytes;
   tracker->MeasureSize(&rows, &empty_bytes);
   EXPECT_EQ(rows, 0u);

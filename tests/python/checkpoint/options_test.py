@@ -16,7 +16,11 @@ def test_defaults_are_valid():
 @pytest.mark.parametrize(
     ("name", "value", "expected"),
     [
-        ("strategy", "sometimes", "one of adaptive, full, incremental, differential, or a policy"),
+        (
+            "strategy",
+            "sometimes",
+            "one of adaptive, full, incremental, incremental_n, differential, or a",
+        ),
         ("hot_threshold", -0.1, "a rate from 0 to 1"),
         ("hot_threshold", 1.1, "a rate from 0 to 1"),
         ("hot_threshold", float("nan"), "a rate from 0 to 1"),
@@ -30,6 +34,10 @@ def test_defaults_are_valid():
         ("restore_threads", 0, "a positive integer"),
         ("restore_threads", None, "a positive integer"),
         ("when_busy", "hope", "'skip' or 'wait'"),
+        ("mean_secs_between_failures", 0, "a positive number of seconds, or None"),
+        ("mean_secs_between_failures", float("nan"), "a positive number of seconds, or None"),
+        ("rate_half_life_intervals", 0, "a positive number of intervals"),
+        ("rate_half_life_intervals", float("inf"), "a positive number of intervals"),
     ],
 )
 def test_invalid_value_is_refused_by_name(name, value, expected):
@@ -47,6 +55,9 @@ def test_invalid_value_is_refused_by_name(name, value, expected):
         ("strategy", Incremental()),
         ("hot_threshold", 0),
         ("hot_threshold", 1),
+        ("hot_threshold", None),
+        ("mean_secs_between_failures", 3600),
+        ("rate_half_life_intervals", 0.5),
         ("hysteresis", 0),
         ("base_every", 1),
         ("max_to_keep", None),

@@ -77,6 +77,42 @@ def test_saves_every_so_many_batches_and_at_the_end(tmp_path, save_freq, expecte
     callback.close()
 
 
+class EverySoManySeconds(acp.policies.Incremental):
+    """Says how long to train between two checkpoints."""
+
+    def __init__(self, secs):
+        super().__init__()
+        self.secs = secs
+
+    def interval_secs(self):
+        return self.secs
+
+
+@pytest.mark.parametrize(
+    ("secs", "expected"), [(1e-9, range(1, BATCHES + 1)), (1e9, [BATCHES]), (None, [BATCHES])]
+)
+def test_auto_saves_when_the_policys_seconds_have_passed(tmp_path, secs, expected):
+    callback = make(tmp_path, save_freq="auto", strategy=EverySoManySeconds(secs))
+    fit(callback)
+    callback.wait()
+    assert steps(callback) == list(expected)
+    callback.close()
+
+
+def test_auto_with_adaptive_learns_how_often_to_save(tmp_path):
+    callback = make(tmp_path, save_freq="auto", mean_secs_between_failures=3600.0)
+    fit(callback)
+    callback.wait()
+    assert 1 <= callback.manager.interval_secs() <= 3600
+    assert CheckpointStore(tmp_path).read(BATCHES).policy["interval_secs"] is None  # as decided
+    callback.close()
+
+
+def test_auto_needs_a_strategy_that_knows_how_often(tmp_path):
+    with pytest.raises(errors.InvalidOptionError, match="'auto' with the strategy 'full'"):
+        make(tmp_path, save_freq="auto", strategy="full")
+
+
 def test_does_not_save_at_the_end_if_told_so(tmp_path):
     callback = make(tmp_path, save_at_end=False)
     fit(callback)
@@ -104,8 +140,8 @@ def test_history_tells_of_every_checkpoint(tmp_path):
     fit(callback)
     callback.wait()
     assert set(callback.history[0]) == {
-        *("step", "kind", "rows_hot", "rows_cold", "tombstones", "rows_saved_on_update"),
-        *("rows_drained", "bytes", "stall_ms", "seconds_to_durable"),
+        *("step", "kind", "hot_threshold", "rows_hot", "rows_cold", "tombstones"),
+        *("rows_saved_on_update", "rows_drained", "bytes", "stall_ms", "seconds_to_durable"),
     }
     assert [report["kind"] for report in callback.history] == ["base", "delta", "delta"]
     callback.close()

@@ -14,11 +14,12 @@ SEEDS = range(40 if os.environ.get("ADAPTCP_TEST_LENGTH") == "long" else 2)
 STRATEGIES = {
     "full": {},
     "incremental": {},
-    "incremental_n": {"strategy": "incremental", "base_every": 4},
+    "incremental_n": {"base_every": 4},
     "differential": {},
     "differential_n": {"strategy": "differential", "base_every": 5},
     "adaptive": {"hot_threshold": 0.5},
     "adaptive_n": {"strategy": "adaptive", "hot_threshold": 0.3, "base_every": 6},
+    "adaptive_solved": {"strategy": "adaptive", "mean_secs_between_failures": 1.0},
     "adaptive_steady": {"strategy": "adaptive", "hot_threshold": 0.5, "hysteresis": 0.0},
 }
 

@@ -105,7 +105,7 @@ def test_cut_of_a_graph_can_be_drained(graph, tmp_path):
     ids = tf.compat.v1.placeholder(tf.int64, [None])
     step, _ = train_op(variable, ids)
     (shard,) = tables.group_of(variable).shards
-    begin = ops.adaptcp_begin([shard.handle], 1, True, 2.0, 0.0)
+    begin = ops.adaptcp_begin([shard.handle], 1, True, 2.0, 0.0, 16.0)
     drain = ops.adaptcp_drain(shard.handle, str(tmp_path), "g0-s0of1")
     end = ops.adaptcp_end_cut(shard.handle, True)
     graph.run(tf.compat.v1.global_variables_initializer())

@@ -248,3 +248,15 @@ def test_reading_is_not_updating(manager, variable):
     variable.size()
     report = save(manager, 2)
     assert (report.rows_cold, report.rows_hot, report.tombstones) == (0, 0, 0)
+
+
+def test_update_of_no_rows_changes_nothing(manager, variable):
+    """As a shard gets, when a batch has keys of the other shards only."""
+    tables.fill(variable, range(4))
+    nothing = tables.make_keys(variable.key_dtype, [])
+    variable.upsert(nothing, tf.zeros([0, variable.dim]))
+    variable.remove(nothing)
+    expected = tables.rows_of(variable)
+    manager.save(1)
+    manager.restore(1)
+    assert tables.rows_of(variable) == expected

@@ -1,0 +1,28 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The strategies as objects, and what a policy of your own is told and decides."""
+
+from adaptcp_tf._src.policy import (
+    Adaptive,
+    CutReport,
+    Decision,
+    Differential,
+    Full,
+    Incremental,
+    IncrementalN,
+    Policy,
+    RateHistogram,
+    RestoreSample,
+)
+
+__all__ = [
+    "Adaptive",
+    "CutReport",
+    "Decision",
+    "Differential",
+    "Full",
+    "Incremental",
+    "IncrementalN",
+    "Policy",
+    "RateHistogram",
+    "RestoreSample",
+]
