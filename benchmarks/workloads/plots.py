@@ -75,3 +75,49 @@ def _bars(
     bars = axes.bar(names, [row[key] for row in rows], color=[colors[name] for name in names])
     axes.bar_label(bars, labels=[label.format(row[key]) for row in rows], padding=2)
     axes.margins(y=0.15)
+
+
+def compare_volumes(results: list[dict[str, Any]], path: str | Path) -> None:
+    """Writes a PNG with, per stream, the bytes written and read by strategy and base period.
+
+    Args:
+      results: the rows of `volume.py`.
+      path: where to write.
+    """
+    streams = list(dict.fromkeys(row["stream"] for row in results))
+    figure, axes = pyplot.subplots(
+        2, len(streams), figsize=(3.6 * len(streams), 7), squeeze=False, sharex=True
+    )
+    panels = (
+        ("bytes_written", "GiB written in all checkpoints"),
+        ("bytes_read_at_restore", "GiB read at a restore (mean)"),
+    )
+    for column, stream in enumerate(streams):
+        for line, (key, label) in enumerate(panels):
+            _volume_panel(axes[line][column], [r for r in results if r["stream"] == stream], key)
+            axes[line][0].set_ylabel(label)
+        axes[0][column].set_title(stream.replace("_", " "))
+        axes[1][column].set_xlabel("checkpoints per base")
+    axes[0][0].legend()
+    figure.tight_layout()
+    figure.savefig(path, dpi=120)
+    pyplot.close(figure)
+
+
+def _volume_panel(axes: pyplot.Axes, rows: list[dict[str, Any]], key: str) -> None:
+    strategies = list(dict.fromkeys(row["strategy"] for row in rows))
+    periods = sorted({row["period"] for row in rows})
+    width = 0.8 / len(strategies)
+    for index, strategy in enumerate(strategies):
+        heights = [
+            row[key] / (1 << 30)
+            for period in periods
+            for row in rows
+            if (row["strategy"], row["period"]) == (strategy, period)
+        ]
+        places = [at + (index - (len(strategies) - 1) / 2) * width for at in range(len(periods))]
+        axes.bar(places, heights, width, label=strategy, color=f"C{index}")
+    axes.set_xticks(range(len(periods)), periods)
+    axes.set_yscale("log")
+    axes.grid(axis="y", alpha=0.3)
+    axes.set_axisbelow(True)

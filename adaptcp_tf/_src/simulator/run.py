@@ -1,0 +1,144 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Takes checkpoint after checkpoint of simulated rows, as a policy decides."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Iterator
+
+import numpy as np
+
+from adaptcp_tf._src.policy import CutReport, Policy
+from adaptcp_tf._src.simulator.rows import SavedRows, SimulatedRows
+from adaptcp_tf._src.simulator.segments import RowLayout
+
+
+@dataclasses.dataclass(frozen=True)
+class Storage:
+    """What reading and writing costs.
+
+    Attributes:
+        write_secs_per_byte: from the cut until the checkpoint is durable, by its bytes.
+        read_secs_per_byte: of a restore.
+        lost_secs_per_byte: by how much writing makes training longer.
+    """
+
+    write_secs_per_byte: float = 1 / 500e6
+    read_secs_per_byte: float = 1 / 500e6
+    lost_secs_per_byte: float = 1 / 5e9
+
+
+@dataclasses.dataclass(frozen=True)
+class SimulatedCheckpoint:
+    """One checkpoint of a simulation.
+
+    Attributes:
+        base: whether it is a base.
+        hot_threshold: updates per interval from which a row is hot; above 1 none is.
+        rows_hot: rows written to the differential, or hot rows of a base.
+        rows_cold: rows written to the increment, or the other rows of a base.
+        rows_live: rows there are.
+        bytes: size of its new segments.
+        lost_secs: by how much it makes training longer.
+        chain_rows: rows in all segments that a restore of it opens, stale ones included.
+        chain_bytes: size of those segments.
+    """
+
+    base: bool
+    hot_threshold: float
+    rows_hot: int
+    rows_cold: int
+    rows_live: int
+    bytes: int
+    lost_secs: float
+    chain_rows: int
+    chain_bytes: int
+
+
+@dataclasses.dataclass
+class _Chain:
+    """Sizes of the segments that the newest checkpoint is made of."""
+
+    kept_rows: int = 0
+    kept_bytes: int = 0
+    differential_rows: int = 0
+    differential_bytes: int = 0
+
+    def extend(self, saved: SavedRows, base: bool, layout: RowLayout) -> int:
+        """Adds a cut; returns the bytes of its new segments."""
+        if base:
+            self.kept_rows = self.kept_bytes = 0
+        kept = len(saved.base) + len(saved.increment)
+        kept_bytes = layout.segment_bytes(kept)
+        self.kept_rows += kept
+        self.kept_bytes += kept_bytes
+        self.differential_rows = len(saved.differential)
+        self.differential_bytes = layout.segment_bytes(self.differential_rows)
+        return kept_bytes + self.differential_bytes
+
+
+def simulate(
+    updates: Iterable[np.ndarray],
+    policy: Policy,
+    *,
+    layout: RowLayout,
+    interval_secs: float,
+    storage: Storage | None = None,
+    rate_half_life_intervals: float = 16.0,
+) -> Iterator[SimulatedCheckpoint]:
+    """Runs a policy over a stream of updates, with a checkpoint after each interval.
+
+    The rows of each checkpoint are those that the engine would write. The first is a base.
+
+    Example:
+        >>> run = simulate(updates, Incremental(), layout=RowLayout.of_floats(16, 2), interval_secs=9)
+        >>> sum(checkpoint.bytes for checkpoint in run)
+        1034144
+
+    Args:
+        updates: per interval the numbers, from 0, of the rows it updates: [n] integers.
+        policy: what decides; it is told of every checkpoint.
+        layout: what a row is made of.
+        interval_secs: seconds of training between two checkpoints.
+        storage: what reading and writing costs.
+        rate_half_life_intervals: after how many intervals an update counts half in a row's rate.
+
+    Yields:
+        The checkpoints, in order.
+    """
+    storage = storage or Storage()
+    rows = SimulatedRows(rate_half_life_intervals)
+    chain = _Chain()
+    first = True
+    for updated in updates:
+        rows.update(np.asarray(updated))
+        decision = policy.decide()
+        base = first or decision.base
+        saved = rows.cut(decision, base)
+        written = chain.extend(saved, base, layout)
+        checkpoint = SimulatedCheckpoint(
+            base=base,
+            hot_threshold=decision.hot_threshold,
+            rows_hot=saved.rows_hot,
+            rows_cold=saved.rows - saved.rows_hot,
+            rows_live=rows.live,
+            bytes=written,
+            lost_secs=written * storage.lost_secs_per_byte,
+            chain_rows=chain.kept_rows + chain.differential_rows,
+            chain_bytes=chain.kept_bytes + chain.differential_bytes,
+        )
+        policy.observe(
+            CutReport(
+                base=base,
+                rows_hot=checkpoint.rows_hot,
+                rows_cold=checkpoint.rows_cold,
+                rows_live=checkpoint.rows_live,
+                bytes=written,
+                lost_secs=checkpoint.lost_secs,
+                seconds_to_durable=written * storage.write_secs_per_byte,
+                interval_secs=interval_secs,
+                rates=rows.rates,
+            )
+        )
+        first = False
+        yield checkpoint
