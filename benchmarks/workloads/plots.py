@@ -89,8 +89,8 @@ def compare_volumes(results: list[dict[str, Any]], path: str | Path) -> None:
         2, len(streams), figsize=(3.6 * len(streams), 7), squeeze=False, sharex=True
     )
     panels = (
-        ("bytes_written", "GiB written in all checkpoints"),
-        ("bytes_read_at_restore", "GiB read at a restore (mean)"),
+        ("bytes_written", "MiB written in all checkpoints (log scale)"),
+        ("bytes_read_at_restore", "MiB read at a restore, mean (log scale)"),
     )
     for column, stream in enumerate(streams):
         for line, (key, label) in enumerate(panels):
@@ -98,8 +98,9 @@ def compare_volumes(results: list[dict[str, Any]], path: str | Path) -> None:
             axes[line][0].set_ylabel(label)
         axes[0][column].set_title(stream.replace("_", " "))
         axes[1][column].set_xlabel("checkpoints per base")
-    axes[0][0].legend()
-    figure.tight_layout()
+    handles, labels = axes[0][0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="upper center", ncols=len(labels), frameon=False)
+    figure.tight_layout(rect=(0, 0, 1, 0.95))
     figure.savefig(path, dpi=120)
     pyplot.close(figure)
 
@@ -110,7 +111,7 @@ def _volume_panel(axes: pyplot.Axes, rows: list[dict[str, Any]], key: str) -> No
     width = 0.8 / len(strategies)
     for index, strategy in enumerate(strategies):
         heights = [
-            row[key] / (1 << 30)
+            row[key] / _MIB
             for period in periods
             for row in rows
             if (row["strategy"], row["period"]) == (strategy, period)
@@ -119,5 +120,8 @@ def _volume_panel(axes: pyplot.Axes, rows: list[dict[str, Any]], key: str) -> No
         axes.bar(places, heights, width, label=strategy, color=f"C{index}")
     axes.set_xticks(range(len(periods)), periods)
     axes.set_yscale("log")
+    axes.yaxis.set_major_locator(ticker.LogLocator(subs=(1.0, 2.0, 5.0)))
+    axes.yaxis.set_major_formatter("{x:g}")
+    axes.yaxis.set_minor_formatter(ticker.NullFormatter())
     axes.grid(axis="y", alpha=0.3)
     axes.set_axisbelow(True)
