@@ -41,15 +41,12 @@ tensorflow::Status ToKeyBatch(TableGroupResource* resource, const tensorflow::Te
                                                tensorflow::DataTypeString(tensor.dtype()));
   }
   batch->size = tensor.NumElements();
-  if (tensor.dtype() == tensorflow::DT_INT64) {
-    auto held = std::make_shared<tensorflow::Tensor>(tensor);
-    batch->keys = reinterpret_cast<const int64_t*>(held->flat<tensorflow::int64>().data());
-    batch->owner = std::move(held);
-    return tensorflow::Status();
-  }
   auto keys = std::make_shared<std::vector<int64_t>>();
   keys->reserve(batch->size);
-  if (tensor.dtype() == tensorflow::DT_INT32) {
+  if (tensor.dtype() == tensorflow::DT_INT64) {
+    const auto flat = tensor.flat<tensorflow::int64>();
+    keys->assign(flat.data(), flat.data() + flat.size());
+  } else if (tensor.dtype() == tensorflow::DT_INT32) {
     const auto flat = tensor.flat<tensorflow::int32>();
     keys->assign(flat.data(), flat.data() + flat.size());
   } else {

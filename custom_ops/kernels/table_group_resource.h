@@ -49,8 +49,9 @@ tensorflow::Status LookupTable(
     tensorflow::OpKernelContext* context, int input,
     tensorflow::core::RefCountPtr<tensorflow::lookup::LookupInterface>* table);
 
-// The keys of `tensor` (any shape) as the engine wants them: int64 keys where they are, int32 keys
-// widened, string keys numbered. InvalidArgument when the dtype is not the group's.
+// The keys of `tensor` (any shape) as the engine wants them: int32 keys widened, string keys
+// numbered. A copy, since the batch outlives the op and the tensor's memory may be that of a NumPy
+// array, which a dataset's generator fills with its next keys. InvalidArgument when the dtype is not the group's.
 tensorflow::Status ToKeyBatch(TableGroupResource* resource, const tensorflow::Tensor& tensor,
                               KeyBatch* batch);
 

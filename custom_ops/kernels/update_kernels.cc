@@ -5,7 +5,6 @@
 #include <memory>
 
 #include "custom_ops/kernels/table_group_resource.h"
-#include "tensorflow/core/common_runtime/dma_helper.h"
 #include "tensorflow/core/framework/op_kernel.h"
 
 namespace adaptcp {
@@ -61,7 +60,9 @@ class TableUpdateOp : public tensorflow::OpKernel {
 
 class InsertOp : public TableUpdateOp {
  public:
-  using TableUpdateOp::TableUpdateOp;
+  explicit InsertOp(tensorflow::OpKernelConstruction* context) : TableUpdateOp(context) {
+    OP_REQUIRES_OK(context, context->GetAttr("keep_values", &keep_values_));
+  }
 
  protected:
   tensorflow::Status Check(OpKernelContext* context,
@@ -74,15 +75,14 @@ class InsertOp : public TableUpdateOp {
   }
   Status Update(TableGroup* group, const KeyBatch& batch, OpKernelContext* context,
                 const std::function<Status()>& apply) override {
-    const Tensor& values = context->input(3);
-    // No rows have no buffer, and memory that somebody else owns may change any time.
-    if (batch.size == 0 || !tensorflow::DMAHelper::buffer(&values)->OwnsMemory()) {
-      return group->Update(batch, apply);
-    }
-    const auto held = std::make_shared<const Tensor>(values);
+    if (!keep_values_) return group->Update(batch, apply);
+    const auto held = std::make_shared<const Tensor>(context->input(3));
     const RowValues rows{held->tensor_data().data(), held->TotalBytes(), held};
     return group->Insert(batch, table_index_, rows, apply);
   }
+
+ private:
+  bool keep_values_;
 };
 
 class RemoveOp : public TableUpdateOp {

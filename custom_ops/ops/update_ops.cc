@@ -44,6 +44,7 @@ REGISTER_OP("AdaptcpInsert")
     .Attr("key_dtype: type")
     .Attr("value_dtype: type")
     .Attr("table_index: int >= 0")
+    .Attr("keep_values: bool = false")
     .SetIsStateful()
     .SetShapeFn(HandlesKeysAndValues)
     .Doc(R"doc(
@@ -54,6 +55,8 @@ group: [] resource of AdaptcpTableGroup.
 table: [] resource, attached as number table_index.
 keys: [...] keys, of the group's key dtype; duplicates are allowed, the last one wins.
 values: [..., dim] rows of the table's dtype.
+keep_values: whether TensorFlow alone can change the memory of `values`, unlike that of a NumPy array.
+  It is then kept for a while, so that a cut can copy rows from there.
 )doc");
 
 REGISTER_OP("AdaptcpRemove")

@@ -298,8 +298,23 @@ def _hooked_insert(self: Any, keys: Any, values: Any, name: str | None = None) -
             keys,
             values,
             table_index=attached.index,
+            keep_values=_is_tensorflows_own(values),
             name=name,
         )
+
+
+def _is_tensorflows_own(tensor: tf.Tensor) -> bool:
+    """Whether nothing but TensorFlow can change a tensor's memory, as far as can be told.
+
+    Tensors from Python functions, datasets' generators and arguments may share the memory of a NumPy
+    array. What an optimizer inserts is read from a variable, and then split if there are shards.
+    """
+    if tf.executing_eagerly():
+        return False
+    operation = tensor.op
+    while operation.type == "Identity":
+        operation = operation.inputs[0].op
+    return operation.type in ("ReadVariableOp", "DynamicPartition")
 
 
 def _hooked_remove(self: Any, keys: Any, name: str | None = None) -> Any:
