@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+import adaptcp_tf as acp
 from tests.support import tables
 
 STEPS = 12
@@ -61,6 +62,43 @@ def test_every_step_of_a_run_restores_exactly(tmp_path, name, seed, keys):
         manager.restore(int(step))
         assert tables.rows_of(variable) == expected[step], f"step {step}"
     manager.close()
+
+
+class Restless(acp.policies.Incremental):
+    """Moves every row from one class to the other and back, checkpoint by checkpoint."""
+
+    def __init__(self, seed):
+        super().__init__()
+        self._rng = np.random.default_rng(seed)
+
+    def decide(self):
+        threshold = self._rng.choice([0.0, 2.0, 0.2, 0.5])
+        return acp.policies.Decision(
+            base=bool(self._rng.random() < 0.1), hot_threshold=float(threshold), hysteresis=0.0
+        )
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_rows_that_switch_class_all_the_time_lose_nothing(tmp_path, seed):
+    """Each checkpoint is restored at once, by a new trainer that goes on from there."""
+    rng = np.random.default_rng(seed)
+    expected, switches = {}, 0
+    hot_before = None
+    for step in range(1, 3 * STEPS + 1):
+        variable = tables.make_variable()
+        manager = tables.manage(tmp_path, variable, strategy=Restless((seed, step)))
+        if step > 1:
+            manager.restore()
+            assert tables.rows_of(variable) == expected, f"step {step - 1}"
+        train(variable, rng, step)
+        expected = tables.rows_of(variable)
+        manager.save(step)
+        manager.wait()
+        hot = manager.reports[-1].rows_hot > manager.reports[-1].rows_cold
+        switches += hot_before is not None and hot != hot_before
+        hot_before = hot
+        manager.close()
+    assert switches > STEPS / 2
 
 
 def kinds(directory):
