@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The strategies on rows that exist as counters only: what checkpoints would hold, at any scale."""
 
+from adaptcp_tf._src.simulator.population import ZipfPopulation
 from adaptcp_tf._src.simulator.rows import SavedRows, SimulatedRows
 from adaptcp_tf._src.simulator.run import SimulatedCheckpoint, Storage, simulate
 from adaptcp_tf._src.simulator.segments import RowLayout, Table
@@ -12,5 +13,6 @@ __all__ = [
     "SimulatedRows",
     "Storage",
     "Table",
+    "ZipfPopulation",
     "simulate",
 ]

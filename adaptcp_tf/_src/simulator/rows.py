@@ -24,18 +24,13 @@ class SavedRows:
         base: [n] int64, rows of a base.
         increment: [n] int64, cold rows.
         differential: [n] int64, hot rows.
-        rows_hot: of all of them, those that are hot.
+        hot: [n] int64, those of the cut that are hot.
     """
 
     base: np.ndarray
     increment: np.ndarray
     differential: np.ndarray
-    rows_hot: int
-
-    @property
-    def rows(self) -> int:
-        """How many rows the cut saves."""
-        return len(self.base) + len(self.increment) + len(self.differential)
+    hot: np.ndarray
 
 
 class SimulatedRows:
@@ -43,9 +38,11 @@ class SimulatedRows:
 
     Args:
         rate_half_life_intervals: after how many intervals an update counts half in a row's rate.
+        weights: [n] how many rows each stands for; None: one.
     """
 
-    def __init__(self, rate_half_life_intervals: float = 16.0):
+    def __init__(self, rate_half_life_intervals: float = 16.0, weights: np.ndarray | None = None):
+        self._weights = weights
         self._decay = 2.0 ** (-1.0 / rate_half_life_intervals)
         window = max(_PRIOR_HISTORY + 1, 1.0 / (1.0 - self._decay))
         self._window = int(min(_MAX_HISTORY, window))
@@ -59,7 +56,11 @@ class SimulatedRows:
     @property
     def live(self) -> int:
         """How many rows there are."""
-        return int(np.count_nonzero(self._last_updated))
+        return self.count(np.flatnonzero(self._last_updated))
+
+    def count(self, rows: np.ndarray) -> int:
+        """How many rows these, numbers without repetitions, stand for."""
+        return len(rows) if self._weights is None else round(float(self._weights[rows].sum()))
 
     def update(self, rows: np.ndarray) -> None:
         """Updates rows in the open interval.
@@ -122,7 +123,7 @@ class SimulatedRows:
             base=saved if base else nothing,
             increment=nothing if base else saved[~hot],
             differential=nothing if base else saved[hot],
-            rows_hot=int(np.count_nonzero(hot)),
+            hot=saved[hot],
         )
 
     def _is_hot(self, rows: np.ndarray, decision: Decision) -> np.ndarray:
@@ -145,6 +146,7 @@ class SimulatedRows:
         octaves = math.log2(_RATE_ONE) - np.log2(np.maximum(rates, 1.0))
         bin_of = np.minimum(bins - 1, (octaves * bins_per_octave).astype(np.int64))
         bin_of[rates < 1] = bins - 1
-        counts = np.bincount(bin_of, minlength=bins).astype(np.float64)
-        sums = np.bincount(bin_of, weights=rates / _RATE_ONE, minlength=bins)
+        weights = np.ones(len(rows)) if self._weights is None else self._weights[rows]
+        counts = np.bincount(bin_of, weights=weights, minlength=bins)
+        sums = np.bincount(bin_of, weights=weights * rates / _RATE_ONE, minlength=bins)
         return RateHistogram.of_sums([(counts, sums)])

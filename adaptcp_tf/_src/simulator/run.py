@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 import numpy as np
 
 from adaptcp_tf._src.policy import CutReport, Policy
-from adaptcp_tf._src.simulator.rows import SavedRows, SimulatedRows
+from adaptcp_tf._src.simulator.rows import SimulatedRows
 from adaptcp_tf._src.simulator.segments import RowLayout
 
 
@@ -64,15 +64,14 @@ class _Chain:
     differential_rows: int = 0
     differential_bytes: int = 0
 
-    def extend(self, saved: SavedRows, base: bool, layout: RowLayout) -> int:
-        """Adds a cut; returns the bytes of its new segments."""
+    def extend(self, kept: int, differential: int, base: bool, layout: RowLayout) -> int:
+        """Adds a cut of so many rows for good, and for its differential; returns its bytes."""
         if base:
             self.kept_rows = self.kept_bytes = 0
-        kept = len(saved.base) + len(saved.increment)
         kept_bytes = layout.segment_bytes(kept)
         self.kept_rows += kept
         self.kept_bytes += kept_bytes
-        self.differential_rows = len(saved.differential)
+        self.differential_rows = differential
         self.differential_bytes = layout.segment_bytes(self.differential_rows)
         return kept_bytes + self.differential_bytes
 
@@ -85,6 +84,7 @@ def simulate(
     interval_secs: float,
     storage: Storage | None = None,
     rate_half_life_intervals: float = 16.0,
+    weights: np.ndarray | None = None,
 ) -> Iterator[SimulatedCheckpoint]:
     """Runs a policy over a stream of updates, with a checkpoint after each interval.
 
@@ -102,12 +102,13 @@ def simulate(
         interval_secs: seconds of training between two checkpoints.
         storage: what reading and writing costs.
         rate_half_life_intervals: after how many intervals an update counts half in a row's rate.
+        weights: [n] how many rows each row stands for; None: one.
 
     Yields:
         The checkpoints, in order.
     """
     storage = storage or Storage()
-    rows = SimulatedRows(rate_half_life_intervals)
+    rows = SimulatedRows(rate_half_life_intervals, weights)
     chain = _Chain()
     first = True
     for updated in updates:
@@ -115,12 +116,15 @@ def simulate(
         decision = policy.decide()
         base = first or decision.base
         saved = rows.cut(decision, base)
-        written = chain.extend(saved, base, layout)
+        kept = rows.count(saved.base) + rows.count(saved.increment)
+        differential = rows.count(saved.differential)
+        written = chain.extend(kept, differential, base, layout)
+        rows_hot = rows.count(saved.hot)
         checkpoint = SimulatedCheckpoint(
             base=base,
             hot_threshold=decision.hot_threshold,
-            rows_hot=saved.rows_hot,
-            rows_cold=saved.rows - saved.rows_hot,
+            rows_hot=rows_hot,
+            rows_cold=kept + differential - rows_hot,
             rows_live=rows.live,
             bytes=written,
             lost_secs=written * storage.lost_secs_per_byte,
