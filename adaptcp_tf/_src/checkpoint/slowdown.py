@@ -36,7 +36,8 @@ class SlowdownMeter:
             seconds = now - last
             if saving:
                 self._add_saving_step(seconds)
-            elif self._idle_secs is None:
+            elif self._idle_secs is None or seconds * _PAUSE_STEPS < self._idle_secs:
+                # The first step may have been a long one: it builds the graph.
                 self._idle_secs = seconds
             elif seconds < _PAUSE_STEPS * self._idle_secs:
                 self._idle_secs += _WEIGHT * (seconds - self._idle_secs)

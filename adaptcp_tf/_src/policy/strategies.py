@@ -152,7 +152,8 @@ class Adaptive(_CountingPolicy):
 
     def _base_is_due(self) -> bool:
         # With a threshold that the user chose there is nothing to solve.
-        if self._base_every is not None or self._solution is None:
+        solved = self._base_every is None and self._hot_threshold is None
+        if not solved or self._solution is None:
             return super()._base_is_due()
         return self._since_base + 1 >= self._solution.base_period
 

@@ -51,6 +51,12 @@ def test_pauses_are_not_steps(steps):
     assert steps.meter.take_lost_secs() == pytest.approx(0.01)
 
 
+def test_first_step_that_builds_the_graph_is_forgotten(steps):
+    steps.run(7.0, 0.1)
+    steps.run(0.15, saving=True)
+    assert steps.meter.take_lost_secs() == pytest.approx(0.05)
+
+
 def test_nothing_is_known_while_every_step_is_saved(steps):
     steps.run(0.1, 0.5, saving=True)
     assert steps.meter.take_lost_secs() == 0

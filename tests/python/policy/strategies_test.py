@@ -127,3 +127,16 @@ def test_state_of_another_strategy_is_taken_as_far_as_it_goes():
     assert bases(incremental, 2) == [False, True]
     Differential().load_state(incremental.state())
     Adaptive(0.5).load_state({})
+
+
+def test_period_solved_by_an_earlier_run_does_not_bind_a_given_threshold():
+    solved, given = Adaptive(), Adaptive(0.5)
+    state = solved.state()
+    state["solution"] = {
+        **{"hot_threshold": 0.3, "base_period": 2, "rho": 1.0, "cost_secs": 1.0},
+        **{"incremental_secs": 1.0, "differential_secs": 1.0, "reason": "A test."},
+    }
+    solved.load_state(state)
+    given.load_state(state)
+    assert bases(solved, 4) == [False, True, False, True]
+    assert bases(given, 4) == [False] * 4
