@@ -51,7 +51,8 @@ tensorflow::Status LookupTable(
 
 // The keys of `tensor` (any shape) as the engine wants them: int32 keys widened, string keys
 // numbered. A copy, since the batch outlives the op and the tensor's memory may be that of a NumPy
-// array, which a dataset's generator fills with its next keys. InvalidArgument when the dtype is not the group's.
+// array, which a dataset's generator fills with its next keys. InvalidArgument when the dtype is
+// not the group's.
 tensorflow::Status ToKeyBatch(TableGroupResource* resource, const tensorflow::Tensor& tensor,
                               KeyBatch* batch);
 
