@@ -23,12 +23,18 @@ def aligned(shape, dtype):
     return memory[start : start + size].view(dtype).reshape(shape)
 
 
-def reusing_generator(batches):
+def batches_in_the_same_arrays(number):
+    """Yields tensors of a dataset whose generator fills its arrays again when they were used."""
     keys, values = aligned([ROWS], np.int64), aligned([ROWS, DIM], np.float32)
-    for batch in range(batches):
+    signature = (tf.TensorSpec([ROWS], tf.int64), tf.TensorSpec([ROWS, DIM], tf.float32))
+    for batch in range(number):
         keys[:] = np.arange(ROWS) + batch * ROWS // 2
         values[:] = batch + 1
-        yield keys, values
+        # A dataset a batch, since one dataset may run ahead and fill the arrays while they are used.
+        dataset = tf.data.Dataset.from_generator(
+            lambda: iter([(keys, values)]), output_signature=signature
+        )
+        yield from dataset
     keys[:] = -1
     values[:] = -1
 
@@ -48,14 +54,12 @@ def test_rows_of_reused_arrays_are_saved(tmp_path, shards, in_function):
 
     if in_function:
         upsert = tf.function(upsert)
-    signature = (tf.TensorSpec([ROWS], tf.int64), tf.TensorSpec([ROWS, DIM], tf.float32))
-    batches = tf.data.Dataset.from_generator(
-        lambda: reusing_generator(6), output_signature=signature
-    )
-    for keys, values in batches:
+    for keys, values in batches_in_the_same_arrays(6):
         upsert(keys, values)
     expected = tables.rows_of(variable)
     manager.save(2)
+    manager.wait()
+    assert manager.reports[-1].rows_cold == 7 * ROWS // 2
     manager.restore(2)
     assert tables.rows_of(variable) == expected
 
