@@ -15,8 +15,9 @@ from adaptcp_tf._src.policy.state import read_fields
 # Where the cost model is indifferent when a row copy costs as much to read at restore, times the
 # restores per base, as to write.
 _UNSOLVED_THRESHOLD = 0.67
-# Rates change over some sixteen intervals, so solving more often would find the same again.
-_CHECKPOINTS_PER_SOLUTION = 4
+# Rates change over some sixteen intervals, so solving more often would find the same again. A young
+# run solves after 1, 2, 4 and 8 checkpoints, as what it has measured grows.
+_CHECKPOINTS_PER_SOLUTION = 16
 
 
 class _CountingPolicy:
@@ -134,6 +135,7 @@ class Adaptive(_CountingPolicy):
         self._meter = CostMeter(mean_secs_between_failures)
         self._solution: Solution | None = None
         self._since_solved = 0
+        self._solve_after = 1
 
     @property
     def solution(self) -> Solution | None:
@@ -161,7 +163,7 @@ class Adaptive(_CountingPolicy):
         super().observe(report)
         self._meter.observe(report)
         self._since_solved += 1
-        due = self._solution is None or self._since_solved >= _CHECKPOINTS_PER_SOLUTION
+        due = self._since_solved >= self._solve_after
         # What a base costs says little about the deltas that training mostly writes.
         if self._hot_threshold is None and due and not report.base and report.rates is not None:
             self._solve(report)
@@ -172,6 +174,7 @@ class Adaptive(_CountingPolicy):
             return
         self._solution = solve(inputs, report.rates(), base_period=self._base_every)
         self._since_solved = 0
+        self._solve_after = min(2 * self._solve_after, _CHECKPOINTS_PER_SOLUTION)
 
     def observe_restore(self, sample: RestoreSample) -> None:
         """Learns from a restore of this run."""
