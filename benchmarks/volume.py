@@ -50,7 +50,7 @@ class Setting:
     @property
     def warmup(self) -> int:
         """Checkpoints before those that count: whole periods."""
-        return -(-_MIN_WARMUP // self.period) * self.period
+        return warmup_of(self.period)
 
     def run(self, policy: policies.Policy) -> list[SimulatedCheckpoint]:
         """The checkpoints that count."""
@@ -79,6 +79,11 @@ class Setting:
         read = sum(one.chain_rows for one in deltas) - np.mean(base_rows) * len(deltas)
         periods = len(deltas) / (self.period - 1)
         return written / periods + self.rho * read / len(deltas)
+
+
+def warmup_of(period: int) -> int:
+    """Whole periods that give rates their history."""
+    return -(-_MIN_WARMUP // period) * period
 
 
 def measure(setting: Setting) -> list[dict[str, Any]]:
@@ -163,8 +168,8 @@ def main() -> None:
     for name in args.streams:
         for period in args.periods:
             status.print(f"{name}, a base every {period} checkpoints")
-            warmup = -(-_MIN_WARMUP // period) * period
-            updates = streams.make(name, warmup + _MEASURED_PERIODS * period, args.seed)
+            intervals = warmup_of(period) + _MEASURED_PERIODS * period
+            updates = streams.make(name, intervals, args.seed)
             setting = Setting(
                 name, period, args.rho, RowLayout.of_floats(args.dim, args.slots), updates
             )

@@ -33,9 +33,3 @@ class RateHistogram:
             rows = rows + part_rows
             sums = sums + part_sums
         return cls(rows, np.divide(sums, rows, out=np.zeros_like(sums), where=rows > 0))
-
-    @classmethod
-    def of_rates(cls, rates: Iterable[float]) -> RateHistogram:
-        """Makes a histogram with a bin of its own for every row."""
-        rates = np.asarray(list(rates), np.float64)
-        return cls(np.ones_like(rates), rates)

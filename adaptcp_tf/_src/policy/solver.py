@@ -139,7 +139,7 @@ def _choose_classes(
     pure = min(incremental, differential)
     worth = max(_MIN_SAVING * pure, period * inputs.secs_per_file)
     if interior.value is None:
-        threshold = ALL_COLD if interior.winner == "incremental" else ALL_HOT
+        threshold = interior.hot_threshold
         cost, reason = pure, interior.reason
     elif pure - hybrid < worth:
         threshold = ALL_COLD if incremental <= differential else ALL_HOT

@@ -137,11 +137,6 @@ class Adaptive(_CountingPolicy):
         self._since_solved = 0
         self._solve_after = 1
 
-    @property
-    def solution(self) -> Solution | None:
-        """The latest decision of the solver."""
-        return self._solution
-
     def decide(self) -> Decision:
         threshold = self._hot_threshold
         if threshold is None:
