@@ -3,6 +3,7 @@
 
 from adaptcp_tf._src.policy import (
     Adaptive,
+    CheckNRun,
     CutReport,
     Decision,
     Differential,
@@ -12,10 +13,13 @@ from adaptcp_tf._src.policy import (
     Policy,
     RateHistogram,
     RestoreSample,
+    StopAndCopy,
+    bits_for_restores,
 )
 
 __all__ = [
     "Adaptive",
+    "CheckNRun",
     "CutReport",
     "Decision",
     "Differential",
@@ -25,4 +29,6 @@ __all__ = [
     "Policy",
     "RateHistogram",
     "RestoreSample",
+    "StopAndCopy",
+    "bits_for_restores",
 ]

@@ -147,6 +147,8 @@ void Cut::StartWriting(FileSystem* file_system, const std::string& directory,
   file_prefix_ = file_prefix;
   header_ = header;
   header_.interval = options_.interval;
+  header_.encoding = options_.encoding;
+  header_.slot_encoding = options_.slot_encoding;
   writer_thread_ = std::thread([this] { WriteLoop(); });
 }
 

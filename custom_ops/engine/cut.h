@@ -35,6 +35,10 @@ struct CutOptions {
   double hot_threshold = 1.0;  // rows with at least this update rate are hot; above 1: all cold
   double hysteresis = 0.0;     // relative width of the band in which a row keeps its class
   double rate_half_life_intervals = kRateHalfLifeIntervals;  // of update rates, from this cut on
+  // Somebody will call CopyRows while updates wait: rows then take as much memory as they need.
+  bool stop_and_copy = false;
+  Encoding encoding = Encoding::kRaw;       // of the parameter's values
+  Encoding slot_encoding = Encoding::kRaw;  // of the slots'
 };
 
 struct WrittenSegment {
@@ -96,7 +100,8 @@ class Cut {
   void AddCounts(const CutCounts& counts) TF_LOCKS_EXCLUDED(mu_);
   CutCounts counts() TF_LOCKS_EXCLUDED(mu_);
 
-  // Starts the writer thread. `header` describes the group; kind and interval are filled in.
+  // Starts the writer thread. `header` describes the group; kind, interval and encodings are filled
+  // in.
   // Segments are named `directory`/`file_prefix`-<kind>.acp and made when their first block fills.
   void StartWriting(FileSystem* file_system, const std::string& directory,
                     const std::string& file_prefix, const SegmentHeader& header);

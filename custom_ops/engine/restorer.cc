@@ -150,7 +150,7 @@ Status Restorer::LoadBlock(const OpenSegment& segment, size_t b) {
   std::vector<int64_t> current_keys(keys.size());
   for (size_t t = 0; t < segment.tables.size(); ++t) {
     ADAPTCP_RETURN_IF_ERROR(segment.reader->ReadValues(b, t, &values));
-    bytes_read_ += values.size();
+    bytes_read_ += segment.reader->block(b).values[t].length;
     const size_t row_bytes = block.columns[t].row_bytes;
     // Rows that are stale or that this table did not hold are squeezed out.
     size_t n = 0;

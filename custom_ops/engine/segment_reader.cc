@@ -7,6 +7,7 @@
 
 #include "custom_ops/format/crc32c.h"
 #include "custom_ops/format/key_record.h"
+#include "custom_ops/format/row_codec.h"
 
 namespace adaptcp {
 namespace {
@@ -67,12 +68,18 @@ Status SegmentReader::ReadValues(size_t block, size_t table, char* values) const
     return InvalidArgument(path_, ": no values of table ", table, " in block ", block, " of ",
                            num_blocks());
   }
-  return ReadPayload(footer_.blocks[block].values[table], values);
+  const BlockIndexEntry& entry = footer_.blocks[block];
+  const RowCodec codec(header_, table);
+  if (codec.raw()) return ReadPayload(entry.values[table], values);
+  std::string encoded(entry.values[table].length, '\0');
+  ADAPTCP_RETURN_IF_ERROR(ReadPayload(entry.values[table], encoded.data()));
+  codec.Decode(encoded.data(), entry.rows, values);
+  return Status::OK();
 }
 
 Status SegmentReader::ReadValues(size_t block, size_t table, std::vector<char>* values) const {
   if (block < num_blocks() && table < footer_.blocks[block].values.size()) {
-    values->resize(footer_.blocks[block].values[table].length);
+    values->resize(size_t{footer_.blocks[block].rows} * header_.tables[table].row_bytes);
   }
   return ReadValues(block, table, values->data());
 }

@@ -8,6 +8,7 @@
 
 #include "custom_ops/format/crc32c.h"
 #include "custom_ops/format/key_record.h"
+#include "custom_ops/format/row_codec.h"
 
 namespace adaptcp {
 
@@ -87,7 +88,13 @@ Status SegmentWriter::WriteBlock(const RowBlock& block) {
   entry.values.resize(block.columns.size());
   for (size_t i = 0; i < block.columns.size(); ++i) {
     const TableColumn& column = block.columns[i];
-    const std::string_view values(column.values.data(), block.rows() * column.row_bytes);
+    const RowCodec codec(header_, i);
+    std::string_view values(column.values.data(), block.rows() * column.row_bytes);
+    if (!codec.raw()) {
+      buffer_.resize(block.rows() * codec.encoded_bytes());
+      codec.Encode(column.values.data(), block.rows(), buffer_.data());
+      values = buffer_;
+    }
     ADAPTCP_RETURN_IF_ERROR(WriteRecord(values, &entry.values[i]));
   }
   (entry.tombstones ? footer_.tombstones : footer_.rows) += entry.rows;

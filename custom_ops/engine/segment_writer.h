@@ -40,7 +40,7 @@ class SegmentWriter {
   SegmentWriter(const SegmentWriter&) = delete;
   SegmentWriter& operator=(const SegmentWriter&) = delete;
 
-  // Writes one block; values go to the file from where they are. A block without rows leaves no
+  // Writes one block; raw values go to the file from where they are. A block without rows leaves no
   // trace. InvalidArgument, without harm to the file, when the block does not fit the header.
   Status Append(const RowBlock& block);
 

@@ -110,6 +110,10 @@ class TableGroup {
   static Status Begin(std::vector<TableGroup*> groups,
                       const CutOptions& options) TF_NO_THREAD_SAFETY_ANALYSIS;
 
+  // Copies all rows of the active cut into memory, for a snapshot during which training stands
+  // still; Drain then only writes. What goes wrong, Drain tells.
+  Status CopyRows() TF_LOCKS_EXCLUDED(gate_);
+
   // Saves the rest of the active cut and finishes its segments. One call a cut. After an error the
   // cut can only be ended as failed.
   Status Drain(FileSystem* file_system, const std::string& directory,
@@ -140,9 +144,10 @@ class TableGroup {
   std::vector<Table*> tables() TF_LOCKS_EXCLUDED(gate_);
 
  private:
-  // kSaving: updates save, the drain has not started. kFinishing: every row is saved, the segments
-  // are not durable yet. kSaved: they are. kEnding: EndCut is at work.
-  enum class CutState { kNone, kSaving, kDraining, kFinishing, kSaved, kFailed, kEnding };
+  // kSaving: updates save, the drain has not started. kCopied: every row is in memory, none is
+  // being written. kFinishing: every row is saved, the segments are not durable yet. kSaved: they
+  // are. kEnding: EndCut is at work.
+  enum class CutState { kNone, kSaving, kDraining, kCopied, kFinishing, kSaved, kFailed, kEnding };
 
   void SaveAndMark(const KeyBatch& batch) TF_SHARED_LOCKS_REQUIRED(gate_);
   void MarkKeys(const int64_t* keys, size_t n) TF_SHARED_LOCKS_REQUIRED(gate_);
@@ -157,6 +162,8 @@ class TableGroup {
       TF_EXCLUSIVE_LOCKS_REQUIRED(stripe->mu);
   Status CheckCanBegin(const CutOptions& options) TF_EXCLUSIVE_LOCKS_REQUIRED(gate_);
   void BeginLocked(const CutOptions& options) TF_EXCLUSIVE_LOCKS_REQUIRED(gate_);
+  // Saves all rows that no update has saved. What goes wrong makes the cut fail.
+  void SaveRows(Cut* cut) TF_LOCKS_EXCLUDED(gate_);
   Status DrainStripe(Cut* cut, size_t stripe, RowSaver* saver);
   Status DrainKeys(Cut* cut, Stripe* stripe, const std::vector<int64_t>& keys, RowSaver* saver);
   Status DrainAll(Cut* cut, Stripe* stripe, RowSaver* saver);

@@ -88,6 +88,7 @@ void TableGroup::BeginLocked(const CutOptions& options) {
   pool_ = std::make_unique<BlockPool>(budget_, row_bytes, BlockCapacity(row_bytes));
   cut_ = std::make_unique<Cut>(options, interval_, next_tag_, pool_.get(), std::move(tables),
                                std::move(dirty), log_.Take());
+  if (options.stop_and_copy) pool_->StopWaiting();
   must_save_ = true;
   interval_ = options.interval + 1;
   ++next_tag_;
@@ -110,9 +111,21 @@ Status TableGroup::Begin(std::vector<TableGroup*> groups, const CutOptions& opti
   return status;
 }
 
+Status TableGroup::CopyRows() {
+  Cut* const cut = EnterState({CutState::kSaving}, CutState::kDraining);
+  if (cut == nullptr) {
+    return FailedPrecondition("table group '", options_.name, "' has no checkpoint to copy");
+  }
+  SaveRows(cut);
+  SetState(CutState::kCopied, cut);
+  return Status::OK();
+}
+
 Status TableGroup::Drain(FileSystem* file_system, const std::string& directory,
                          const std::string& file_prefix, DrainResult* result) {
-  Cut* const cut = EnterState({CutState::kSaving}, CutState::kDraining);
+  Cut* cut = EnterState({CutState::kCopied}, CutState::kFinishing);
+  const bool copied = cut != nullptr;
+  if (!copied) cut = EnterState({CutState::kSaving}, CutState::kDraining);
   if (cut == nullptr) {
     return FailedPrecondition("table group '", options_.name, "' has no checkpoint to drain");
   }
@@ -123,6 +136,17 @@ Status TableGroup::Drain(FileSystem* file_system, const std::string& directory,
   header.key_type = options_.key_type;
   for (Table* table : cut->tables()) header.tables.push_back(table->spec());
   cut->StartWriting(file_system, directory, file_prefix, header);
+  if (!copied) {
+    SaveRows(cut);
+    SetState(CutState::kFinishing, cut);
+  }
+  const Status finished = cut->FinishWriting(&result->segments);
+  result->counts = cut->counts();
+  SetState(finished.ok() ? CutState::kSaved : CutState::kFailed, cut);
+  return finished;
+}
+
+void TableGroup::SaveRows(Cut* cut) {
   Status status;
   {
     RowSaver saver(cut, &tracker_.rates(), interner_or_null(), SaveReason::kDrain);
@@ -133,16 +157,9 @@ Status TableGroup::Drain(FileSystem* file_system, const std::string& directory,
     }
   }
   if (!status.ok()) cut->Fail(status);
-  {
-    // Waits for updates that may still append to the cut.
-    ExclusiveLock gate(&gate_);
-    must_save_ = false;
-  }
-  SetState(CutState::kFinishing, cut);
-  const Status finished = cut->FinishWriting(&result->segments);
-  result->counts = cut->counts();
-  SetState(finished.ok() ? CutState::kSaved : CutState::kFailed, cut);
-  return finished;
+  // Waits for updates that may still append to the cut.
+  ExclusiveLock gate(&gate_);
+  must_save_ = false;
 }
 
 Status TableGroup::DrainStripe(Cut* cut, size_t s, RowSaver* saver) {
@@ -296,9 +313,11 @@ Status TableGroup::DrainAll(Cut* cut, Stripe* stripe, RowSaver* saver) {
 }
 
 Status TableGroup::EndCut(bool committed) {
-  Cut* const cut = committed ? EnterState({CutState::kSaved}, CutState::kEnding)
-                             : EnterState({CutState::kSaving, CutState::kSaved, CutState::kFailed},
-                                          CutState::kEnding);
+  Cut* const cut =
+      committed
+          ? EnterState({CutState::kSaved}, CutState::kEnding)
+          : EnterState({CutState::kSaving, CutState::kCopied, CutState::kSaved, CutState::kFailed},
+                       CutState::kEnding);
   if (cut == nullptr) {
     return FailedPrecondition("table group '", options_.name,
                               "' has no checkpoint that could be ended as ",

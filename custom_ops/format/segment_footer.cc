@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "custom_ops/format/crc32c.h"
+#include "custom_ops/format/row_codec.h"
 
 namespace adaptcp {
 namespace {
@@ -156,11 +157,11 @@ Status CheckFooterFitsHeader(const SegmentFooter& footer, const RecordRef& foote
   for (const BlockIndexEntry& block : footer.blocks) {
     for (size_t i = 0; i < block.values.size(); ++i) {
       const RecordRef& values = block.values[i];
-      const uint64_t expected = uint64_t{block.rows} * header.tables[i].row_bytes;
+      const uint64_t row_bytes = RowCodec(header, i).encoded_bytes();
+      const uint64_t expected = block.rows * row_bytes;
       if (values.length != expected) {
         return Malformed(Origin{path, values.offset}, "length of a value record",
-                         Concat(block.rows, " x ", header.tables[i].row_bytes, " bytes"),
-                         Concat(values.length));
+                         Concat(block.rows, " x ", row_bytes, " bytes"), Concat(values.length));
       }
     }
   }

@@ -24,6 +24,30 @@ Status ReadEnum(ByteReader* reader, const char* what, Enum last, Enum* value) {
   return Status::OK();
 }
 
+// One byte: the first table's encoding in the lower half, that of the others in the upper half.
+constexpr int kSlotEncodingShift = 4;
+
+uint8_t PackEncodings(const SegmentHeader& header) {
+  return static_cast<uint8_t>(static_cast<uint8_t>(header.encoding) |
+                              static_cast<uint8_t>(header.slot_encoding) << kSlotEncodingShift);
+}
+
+Status ReadEncodings(ByteReader* reader, SegmentHeader* header) {
+  constexpr auto kLast = static_cast<uint8_t>(Encoding::kInt8);
+  const Origin origin = reader->here();
+  uint8_t byte = 0;
+  ADAPTCP_RETURN_IF_ERROR(reader->ReadInt("encoding", &byte));
+  const uint8_t first = byte & ((1 << kSlotEncodingShift) - 1);
+  const uint8_t others = byte >> kSlotEncodingShift;
+  if (first > kLast || others > kLast) {
+    return Malformed(origin, "encoding", Concat("at most ", int{kLast}, " for each half"),
+                     Concat(int{first}, " and ", int{others}));
+  }
+  header->encoding = static_cast<Encoding>(first);
+  header->slot_encoding = static_cast<Encoding>(others);
+  return Status::OK();
+}
+
 Status ReadVersion(ByteReader* reader) {
   const Origin origin = reader->here();
   uint32_t version = 0;
@@ -100,6 +124,22 @@ const char* KeyTypeName(KeyType type) {
   return "unknown";
 }
 
+const char* EncodingName(Encoding encoding) {
+  switch (encoding) {
+    case Encoding::kRaw:
+      return "raw";
+    case Encoding::kInt2:
+      return "int2";
+    case Encoding::kInt3:
+      return "int3";
+    case Encoding::kInt4:
+      return "int4";
+    case Encoding::kInt8:
+      return "int8";
+  }
+  return "unknown";
+}
+
 uint32_t DtypeBytes(std::string_view dtype) {
   if (dtype == "float64" || dtype == "int64") return 8;
   if (dtype == "float32" || dtype == "int32") return 4;
@@ -114,9 +154,10 @@ bool TableSpec::operator==(const TableSpec& other) const {
 }
 
 bool SegmentHeader::operator==(const SegmentHeader& other) const {
-  return std::tie(kind, interval, shard, num_shards, key_type, encoding, group, tables) ==
-         std::tie(other.kind, other.interval, other.shard, other.num_shards, other.key_type,
-                  other.encoding, other.group, other.tables);
+  return std::tie(kind, interval, shard, num_shards, key_type, encoding, slot_encoding, group,
+                  tables) == std::tie(other.kind, other.interval, other.shard, other.num_shards,
+                                      other.key_type, other.encoding, other.slot_encoding,
+                                      other.group, other.tables);
 }
 
 std::string SegmentHeader::DebugString() const {
@@ -125,6 +166,9 @@ std::string SegmentHeader::DebugString() const {
       << ", shard " << shard << " of " << num_shards << ", " << KeyTypeName(key_type) << " keys";
   for (const TableSpec& table : tables) {
     out << ", " << Quoted(table.name) << " " << table.dim << " x " << table.dtype;
+  }
+  if (encoding != Encoding::kRaw || slot_encoding != Encoding::kRaw) {
+    out << ", encoded as " << EncodingName(encoding) << " and " << EncodingName(slot_encoding);
   }
   return out.str();
 }
@@ -142,7 +186,7 @@ void EncodeSegmentHeader(const SegmentHeader& header, std::string* out) {
   AppendInt(header.shard, out);
   AppendInt(header.num_shards, out);
   AppendInt(static_cast<uint8_t>(header.key_type), out);
-  AppendInt(static_cast<uint8_t>(header.encoding), out);
+  AppendInt(PackEncodings(header), out);
   AppendString(header.group, out);
   AppendInt(static_cast<uint32_t>(header.tables.size()), out);
   for (const TableSpec& table : header.tables) {
@@ -165,7 +209,7 @@ Status DecodeSegmentHeader(std::string_view payload, const Origin& origin, Segme
   ADAPTCP_RETURN_IF_ERROR(reader.ReadInt("shard", &decoded.shard));
   ADAPTCP_RETURN_IF_ERROR(reader.ReadInt("number of shards", &decoded.num_shards));
   ADAPTCP_RETURN_IF_ERROR(ReadEnum(&reader, "key type", KeyType::kString, &decoded.key_type));
-  ADAPTCP_RETURN_IF_ERROR(ReadEnum(&reader, "encoding", Encoding::kRaw, &decoded.encoding));
+  ADAPTCP_RETURN_IF_ERROR(ReadEncodings(&reader, &decoded));
   ADAPTCP_RETURN_IF_ERROR(reader.ReadString("group name", &decoded.group));
   uint32_t num_tables = 0;
   ADAPTCP_RETURN_IF_ERROR(reader.ReadInt("number of tables", &num_tables));

@@ -4,6 +4,7 @@
 #ifndef ADAPTCP_FORMAT_SEGMENT_HEADER_H_
 #define ADAPTCP_FORMAT_SEGMENT_HEADER_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -18,12 +19,16 @@ constexpr uint32_t kFormatVersion = 1;
 
 enum class SegmentKind : uint8_t { kBase = 0, kIncrement = 1, kDifferential = 2 };
 enum class KeyType : uint8_t { kInt64 = 0, kInt32 = 1, kString = 2 };
-enum class Encoding : uint8_t { kRaw = 0 };
+// How the float32 and float64 values of a table are stored. kInt...: that many bits a value and the
+// range of the values of each vector; not exact.
+enum class Encoding : uint8_t { kRaw = 0, kInt2 = 1, kInt3 = 2, kInt4 = 3, kInt8 = 4 };
 
 // The words of the manifest and of file names: "base", "increment", "differential".
 const char* SegmentKindName(SegmentKind kind);
 // "int64", "int32", "string".
 const char* KeyTypeName(KeyType type);
+// "raw", "int2", "int3", "int4", "int8".
+const char* EncodingName(Encoding encoding);
 // Bytes of one element of a value dtype by its TensorFlow name ("float32"); 0 when rows of that
 // dtype cannot be stored.
 uint32_t DtypeBytes(std::string_view dtype);
@@ -45,9 +50,12 @@ struct SegmentHeader {
   uint32_t shard = 0;
   uint32_t num_shards = 1;
   KeyType key_type = KeyType::kInt64;
-  Encoding encoding = Encoding::kRaw;
+  Encoding encoding = Encoding::kRaw;       // of the first table, the parameter
+  Encoding slot_encoding = Encoding::kRaw;  // of the others
   std::string group;
   std::vector<TableSpec> tables;
+
+  Encoding EncodingOf(size_t table) const { return table == 0 ? encoding : slot_encoding; }
 
   bool operator==(const SegmentHeader& other) const;
   std::string DebugString() const;

@@ -31,10 +31,24 @@ std::string StringInput(OpKernelContext* context, int input) {
   return std::string(value.data(), value.size());
 }
 
+Status EncodingFromName(const std::string& name, Encoding* encoding) {
+  for (Encoding e :
+       {Encoding::kRaw, Encoding::kInt2, Encoding::kInt3, Encoding::kInt4, Encoding::kInt8}) {
+    if (name == EncodingName(e)) {
+      *encoding = e;
+      return Status::OK();
+    }
+  }
+  return InvalidArgument("encoding: expected raw, int2, int3, int4 or int8, received '", name, "'");
+}
+
 class BeginOp : public tensorflow::OpKernel {
  public:
   explicit BeginOp(tensorflow::OpKernelConstruction* context) : OpKernel(context) {
     OP_REQUIRES_OK(context, context->GetAttr("N", &num_groups_));
+    OP_REQUIRES_OK(context, context->GetAttr("stop_and_copy", &stop_and_copy_));
+    OP_REQUIRES_OK(context, GetEncoding(context, "encoding", &encoding_));
+    OP_REQUIRES_OK(context, GetEncoding(context, "slot_encoding", &slot_encoding_));
   }
 
   void Compute(OpKernelContext* context) override {
@@ -51,11 +65,36 @@ class BeginOp : public tensorflow::OpKernel {
     options.hot_threshold = context->input(num_groups_ + 2).scalar<float>()();
     options.hysteresis = context->input(num_groups_ + 3).scalar<float>()();
     options.rate_half_life_intervals = context->input(num_groups_ + 4).scalar<float>()();
+    options.stop_and_copy = stop_and_copy_;
+    options.encoding = encoding_;
+    options.slot_encoding = slot_encoding_;
     OP_REQUIRES_OK(context, ToTensorFlow(TableGroup::Begin(std::move(groups), options)));
   }
 
  private:
+  static tensorflow::Status GetEncoding(tensorflow::OpKernelConstruction* context, const char* name,
+                                        Encoding* encoding) {
+    std::string value;
+    TF_RETURN_IF_ERROR(context->GetAttr(name, &value));
+    return ToTensorFlow(EncodingFromName(value, encoding));
+  }
+
   int num_groups_;
+  bool stop_and_copy_;
+  Encoding encoding_;
+  Encoding slot_encoding_;
+};
+
+// On the thread that calls it, since training is to wait.
+class CopyRowsOp : public tensorflow::OpKernel {
+ public:
+  using tensorflow::OpKernel::OpKernel;
+
+  void Compute(OpKernelContext* context) override {
+    GroupPtr resource;
+    OP_REQUIRES_OK(context, LookupGroup(context, 0, &resource));
+    OP_REQUIRES_OK(context, ToTensorFlow(resource->group()->CopyRows()));
+  }
 };
 
 // Runs on a thread of its own: draining and loading take seconds and must not hold a thread that
@@ -191,6 +230,7 @@ class RestoreOp : public BackgroundOp {
   REGISTER_KERNEL_BUILDER(Name(op).Device(tensorflow::DEVICE_CPU), kernel)
 
 REGISTER("AdaptcpBegin", BeginOp);
+REGISTER("AdaptcpCopyRows", CopyRowsOp);
 REGISTER("AdaptcpDrain", DrainOp);
 REGISTER("AdaptcpEndCut", EndCutOp);
 REGISTER("AdaptcpRestore", RestoreOp);

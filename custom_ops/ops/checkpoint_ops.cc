@@ -45,6 +45,9 @@ REGISTER_OP("AdaptcpBegin")
     .Input("hysteresis: float")
     .Input("rate_half_life: float")
     .Attr("N: int >= 1")
+    .Attr("stop_and_copy: bool = false")
+    .Attr("encoding: {'raw', 'int2', 'int3', 'int4', 'int8'} = 'raw'")
+    .Attr("slot_encoding: {'raw', 'int2', 'int3', 'int4', 'int8'} = 'raw'")
     .SetIsStateful()
     .SetShapeFn(AllScalars)
     .Doc(R"doc(
@@ -60,6 +63,21 @@ hot_threshold: [] rows with at least this many updates per interval go into the 
 hysteresis: [] relative width of the band around hot_threshold in which a row keeps its class.
 rate_half_life: [] after how many intervals, from this cut on, an update counts half in the update rate
   of its row.
+stop_and_copy: whether AdaptcpCopyRows will be called on each group before training goes on.
+encoding: how float32 and float64 values of the first table, the parameter, are stored: raw, or with so
+  many bits a value between the ends of its vector's range, which is not exact.
+slot_encoding: the same, for the other tables.
+)doc");
+
+REGISTER_OP("AdaptcpCopyRows")
+    .Input("group: resource")
+    .SetIsStateful()
+    .SetShapeFn(AllScalars)
+    .Doc(R"doc(
+Copies all rows of the active cut into memory, so that nothing is left to be saved by updates;
+AdaptcpDrain then only writes. For snapshots during which training stands still.
+
+group: [] resource of AdaptcpTableGroup, with an active cut that AdaptcpDrain has not begun to drain.
 )doc");
 
 REGISTER_OP("AdaptcpDrain")

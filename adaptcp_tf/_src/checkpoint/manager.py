@@ -334,13 +334,16 @@ class CheckpointManager:
             hot_threshold=decision.hot_threshold,
             hysteresis=decision.hysteresis,
             rate_half_life_intervals=self._options.rate_half_life_intervals,
+            stop_and_copy=decision.stop_and_copy,
+            encoding=decision.encoding,
+            slot_encoding=decision.slot_encoding,
         )
         return Cut(
             step=step,
             interval=interval,
             base=base,
             groups=list(self._groups),
-            hot_threshold=decision.hot_threshold,
+            decision=decision,
             dense=dense,
             position=position,
             counters=counters,

@@ -23,14 +23,14 @@ class CheckpointOptions:
         >>> options = acp.CheckpointOptions(strategy="incremental", max_to_keep=5)
 
     Attributes:
-        strategy: "adaptive", "full", "incremental", "incremental_n", "differential", or a policy
-            object.
+        strategy: "adaptive", "full", "incremental", "incremental_n", "differential", "check_n_run", or
+            a policy object.
         hot_threshold: with "adaptive", the updates per interval (0 to 1) from which a row is hot;
             None has it solved from what checkpoints and restores of this run cost.
         hysteresis: relative width of the band around the threshold in which a row keeps its class.
         base_every: take a base every so many checkpoints; None leaves it to the strategy (full:
-            always; differential: when it pays; adaptive: solved like the threshold; incremental:
-            only when it must be). "incremental_n" needs it.
+            always; differential: when it pays; adaptive: solved like the threshold; incremental: only
+            when it must be). "incremental_n" needs it, "check_n_run" has a rule of its own.
         mean_secs_between_failures: seconds of training between two restarts; None learns it from
             the restarts of this run.
         rate_half_life_intervals: after how many checkpoints an update counts half in the update

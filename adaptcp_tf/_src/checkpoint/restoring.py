@@ -37,6 +37,8 @@ class RestoreReport:
         bytes: bytes read from segments.
         stale_skip: share of the bytes of obsolete copies that did not have to be read, 0 to 1.
         seconds: how long it took.
+        exact: whether every row has the bits that it was saved from; not so after a strategy that
+            quantises.
         tables_without_rows: "group/table" names that the checkpoint knows nothing of; their rows
             start with the initial value.
     """
@@ -48,6 +50,7 @@ class RestoreReport:
     bytes: int
     stale_skip: float
     seconds: float
+    exact: bool
     tables_without_rows: tuple[str, ...]
 
 
@@ -170,6 +173,7 @@ def restore_checkpoint(
         bytes=totals["bytes_read"],
         stale_skip=_stale_skip(manifest, **totals),
         seconds=time.perf_counter() - start,
+        exact=manifest.exact,
         tables_without_rows=tuple(sorted(set(missing))),
     )
     _log(report)
@@ -192,6 +196,11 @@ def _log(report: RestoreReport) -> None:
         report.bytes / 1e6,
         report.seconds,
     )
+    if not report.exact:
+        logger.warning(
+            "the checkpoint of step %d was quantised: rows are near what was trained, not the same",
+            report.step,
+        )
     if report.tables_without_rows:
         logger.warning(
             "the checkpoint of step %d knows nothing of %s; their rows start with the initial value",

@@ -26,7 +26,7 @@ from adaptcp_tf._src.manifest import (
     extend_chain,
     segment_prefix,
 )
-from adaptcp_tf._src.policy import CutReport, Policy, RateHistogram
+from adaptcp_tf._src.policy import CutReport, Decision, Policy, RateHistogram
 from adaptcp_tf._src.storage.lock import DirectoryLock
 from adaptcp_tf._src.tables import TableGroup
 
@@ -44,7 +44,7 @@ class Cut:
         interval: the interval that it closed.
         base: whether it holds every live row.
         groups: the table groups that began.
-        hot_threshold: updates per interval from which a row is hot; above 1 none is.
+        decision: what the policy wanted.
         dense: the dense variables' values.
         position: where in the input it was taken, or None.
         counters: JSON values to keep.
@@ -57,7 +57,7 @@ class Cut:
     interval: int
     base: bool
     groups: list[TableGroup]
-    hot_threshold: float
+    decision: Decision
     dense: DenseSnapshot
     position: Position | None
     counters: dict[str, Any]
@@ -213,6 +213,8 @@ class Saver:
                             group=group.name,
                             shard=shard.shard,
                             interval=cut.interval,
+                            encoding=cut.decision.encoding,
+                            slot_encoding=cut.decision.slot_encoding,
                             **written,
                         )
                     )
@@ -245,7 +247,7 @@ class Saver:
         return SaveReport(
             step=cut.step,
             kind="base" if cut.base else "delta",
-            hot_threshold=cut.hot_threshold,
+            hot_threshold=cut.decision.hot_threshold,
             rows_hot=counts.get("rows_hot", 0),
             rows_cold=counts.get("rows_cold", 0),
             tombstones=counts.get("tombstones", 0),

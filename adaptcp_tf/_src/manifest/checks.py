@@ -9,6 +9,7 @@ from adaptcp_tf._src.manifest.types import (
     BASE,
     DELTA,
     DIFFERENTIAL,
+    ENCODINGS,
     INCREMENT,
     GroupSpec,
     Manifest,
@@ -103,6 +104,10 @@ def _check_segment(segment: Segment, field: str, groups: dict[str, GroupSpec], p
             )
     if not 0 <= segment.footer_crc <= _MAX_CRC:
         raise corrupt(path, f"{field}.footer_crc", "an unsigned 32-bit integer", segment.footer_crc)
+    for name in ("encoding", "slot_encoding"):
+        if getattr(segment, name) not in ENCODINGS:
+            expected = f"one of {', '.join(ENCODINGS)}"
+            raise corrupt(path, f"{field}.{name}", expected, getattr(segment, name))
     if segment.group not in groups:
         raise corrupt(path, f"{field}.group", f"one of {sorted(groups)}", segment.group)
     num_shards = groups[segment.group].num_shards

@@ -210,6 +210,8 @@ def _read_segment(fields: Fields) -> Segment:
         kind=fields.text("kind"),
         interval=fields.integer("interval"),
         footer_crc=fields.integer("footer_crc"),
+        encoding=fields.text("encoding"),
+        slot_encoding=fields.text("slot_encoding"),
     )
 
 

@@ -14,6 +14,9 @@ INCREMENT = "increment"
 DIFFERENTIAL = "differential"
 DELTA = "delta"
 
+RAW = "raw"
+ENCODINGS = (RAW, "int2", "int3", "int4", "int8")
+
 # Python 3.9 has no keyword-only dataclasses; there the same calls work without the check.
 _KEYWORD_ONLY = {"kw_only": True} if sys.version_info >= (3, 10) else {}
 _record = dataclasses.dataclass(frozen=True, **_KEYWORD_ONLY)
@@ -33,6 +36,8 @@ class Segment:
         kind: "base", "increment" or "differential".
         interval: the interval that the rows are of.
         footer_crc: masked CRC-32C of the footer record.
+        encoding: how float values of the parameter are stored: "raw", or one of those that lose bits.
+        slot_encoding: the same of the slots.
     """
 
     path: str
@@ -44,6 +49,8 @@ class Segment:
     kind: str
     interval: int
     footer_crc: int
+    encoding: str = RAW
+    slot_encoding: str = RAW
 
 
 @_record
@@ -175,6 +182,11 @@ class Manifest:
             "tombstones": sum(segment.tombstones for segment in self.segments),
             "bytes": sum(self.files().values()),
         }
+
+    @property
+    def exact(self) -> bool:
+        """Whether a restore gives every row bit for bit what it was at the cut."""
+        return all(s.encoding == RAW and s.slot_encoding == RAW for s in self.segments)
 
     def files(self) -> dict[str, int]:
         """Returns path relative to the checkpoint directory -> size in bytes, for each file.

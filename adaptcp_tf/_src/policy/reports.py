@@ -18,11 +18,19 @@ class Decision:
         base: whether it holds every live row.
         hot_threshold: updates per interval from which a row is hot; above 1 none is.
         hysteresis: relative width of the band around the threshold in which a row keeps its class.
+        stop_and_copy: whether training waits until all rows are copied, instead of saving those that
+            it updates meanwhile.
+        encoding: how float32 and float64 parameters are stored: "raw", or "int2", "int3", "int4" or
+            "int8", with so many bits a value, which is not exact.
+        slot_encoding: the same of the optimizer's slots.
     """
 
     base: bool
     hot_threshold: float
     hysteresis: float = 0.0
+    stop_and_copy: bool = False
+    encoding: str = "raw"
+    slot_encoding: str = "raw"
 
 
 @dataclasses.dataclass(frozen=True)

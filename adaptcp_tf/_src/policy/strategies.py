@@ -1,203 +1,22 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The strategies: each decides, per checkpoint, the hot threshold and whether it is a base."""
+"""The strategies by name."""
 
 from __future__ import annotations
 
-import dataclasses
-from typing import Any
-
 from adaptcp_tf import errors
-from adaptcp_tf._src.policy.cost_meter import CostMeter
-from adaptcp_tf._src.policy.reports import CutReport, Decision, Policy, RestoreSample
-from adaptcp_tf._src.policy.solver import ALL_COLD, ALL_HOT, Solution, solve
-from adaptcp_tf._src.policy.state import read_fields
+from adaptcp_tf._src.policy.adaptive import Adaptive
+from adaptcp_tf._src.policy.check_n_run import CheckNRun
+from adaptcp_tf._src.policy.counting import Differential, Full, Incremental, IncrementalN
+from adaptcp_tf._src.policy.reports import Policy
 
-# Where the cost model is indifferent when a row copy costs as much to read at restore, times the
-# restores per base, as to write.
-_UNSOLVED_THRESHOLD = 0.67
-# Rates change over some sixteen intervals, so solving more often would find the same again. A young
-# run solves after 1, 2, 4 and 8 checkpoints, as what it has measured grows.
-_CHECKPOINTS_PER_SOLUTION = 16
-
-
-class _CountingPolicy:
-    """A policy that takes a base every so many checkpoints, counted from the last base."""
-
-    name = ""
-
-    def __init__(self, base_every: int | None = None):
-        self._base_every = base_every
-        self._since_base = 0
-
-    def _base_is_due(self) -> bool:
-        return self._base_every is not None and self._since_base + 1 >= self._base_every
-
-    def observe(self, report: CutReport) -> None:
-        self._since_base = 0 if report.base else self._since_base + 1
-
-    def state(self) -> dict[str, Any]:
-        return {"strategy": self.name, "since_base": self._since_base}
-
-    def load_state(self, state: dict[str, Any]) -> None:
-        self._since_base = int(state.get("since_base", 0))
-
-
-class Full(_CountingPolicy):
-    """Every checkpoint is a base: large to write, one file a table to restore."""
-
-    name = "full"
-
-    def decide(self) -> Decision:
-        return Decision(base=True, hot_threshold=ALL_COLD)
-
-
-class Incremental(_CountingPolicy):
-    """Rows updated since the last checkpoint: small to write, the whole chain to restore."""
-
-    name = "incremental"
-
-    def decide(self) -> Decision:
-        return Decision(base=self._base_is_due(), hot_threshold=ALL_COLD)
-
-
-class Differential(_CountingPolicy):
-    """Rows updated since the base, until a new base pays.
-
-    Without `base_every`, a base is taken by Check-N-Run's rule (Eisenman et al., NSDI 2022): with
-    S_1..S_i the sizes of the differentials since the base relative to a full checkpoint, as soon as
-    1 + S_1 + ... + S_i <= (i + 1) S_i.
-    """
-
-    name = "differential"
-
-    def __init__(self, base_every: int | None = None):
-        super().__init__(base_every)
-        self._sizes: list[float] = []
-
-    def decide(self) -> Decision:
-        due = self._base_is_due() if self._base_every is not None else self._base_pays()
-        return Decision(base=due, hot_threshold=ALL_HOT)
-
-    def _base_pays(self) -> bool:
-        if not self._sizes:
-            return False
-        return 1 + sum(self._sizes) <= (len(self._sizes) + 1) * self._sizes[-1]
-
-    def observe(self, report: CutReport) -> None:
-        super().observe(report)
-        if report.base:
-            self._sizes = []
-        else:
-            self._sizes.append((report.rows_hot + report.rows_cold) / max(1, report.rows_live))
-
-    def state(self) -> dict[str, Any]:
-        return {**super().state(), "sizes": self._sizes}
-
-    def load_state(self, state: dict[str, Any]) -> None:
-        super().load_state(state)
-        self._sizes = [float(size) for size in state.get("sizes", [])]
-
-
-class IncrementalN(Incremental):
-    """Incr CKPT-N: rows updated since the last checkpoint, and a base every `base_every`."""
-
-    name = "incremental_n"
-
-    def __init__(self, base_every: int):
-        super().__init__(base_every)
-
-
-class Adaptive(_CountingPolicy):
-    """AdaptCP: hot rows into differentials, cold rows into increments, split at a threshold.
-
-    The threshold and the base period are solved from what checkpoints and restores cost in this very
-    run, unless they are given.
-
-    Args:
-        hot_threshold: updates per interval from which a row is hot; None has it solved.
-        hysteresis: relative width of the band in which a row keeps its class.
-        base_every: take a base every so many checkpoints; None has it solved.
-        mean_secs_between_failures: seconds of training between two restarts; None learns it.
-    """
-
-    name = "adaptive"
-
-    def __init__(
-        self,
-        hot_threshold: float | None = None,
-        hysteresis: float = 0.1,
-        base_every: int | None = None,
-        mean_secs_between_failures: float | None = None,
-    ):
-        super().__init__(base_every)
-        self._hot_threshold = hot_threshold
-        self._hysteresis = hysteresis
-        self._meter = CostMeter(mean_secs_between_failures)
-        self._solution: Solution | None = None
-        self._since_solved = 0
-        self._solve_after = 1
-
-    def decide(self) -> Decision:
-        threshold = self._hot_threshold
-        if threshold is None:
-            threshold = (
-                _UNSOLVED_THRESHOLD if self._solution is None else self._solution.hot_threshold
-            )
-        return Decision(
-            base=self._base_is_due(), hot_threshold=threshold, hysteresis=self._hysteresis
-        )
-
-    def _base_is_due(self) -> bool:
-        # With a threshold that the user chose there is nothing to solve.
-        solved = self._base_every is None and self._hot_threshold is None
-        if not solved or self._solution is None:
-            return super()._base_is_due()
-        return self._since_base + 1 >= self._solution.base_period
-
-    def observe(self, report: CutReport) -> None:
-        super().observe(report)
-        self._meter.observe(report)
-        self._since_solved += 1
-        due = self._since_solved >= self._solve_after
-        # What a base costs says little about the deltas that training mostly writes.
-        if self._hot_threshold is None and due and not report.base and report.rates is not None:
-            self._solve(report)
-
-    def _solve(self, report: CutReport) -> None:
-        inputs = self._meter.inputs()
-        if inputs is None:
-            return
-        self._solution = solve(inputs, report.rates(), base_period=self._base_every)
-        self._since_solved = 0
-        self._solve_after = min(2 * self._solve_after, _CHECKPOINTS_PER_SOLUTION)
-
-    def observe_restore(self, sample: RestoreSample) -> None:
-        """Learns from a restore of this run."""
-        self._meter.observe_restore(sample)
-
-    def interval_secs(self) -> float | None:
-        """Seconds between two checkpoints that lose least; None while nothing is known."""
-        return self._meter.interval_secs()
-
-    def state(self) -> dict[str, Any]:
-        inputs = self._meter.inputs()
-        return {
-            **super().state(),
-            "hot_threshold": self.decide().hot_threshold,
-            "meter": self._meter.state(),
-            "interval_secs": self.interval_secs(),
-            "inputs": None if inputs is None else dataclasses.asdict(inputs),
-            "solution": None if self._solution is None else dataclasses.asdict(self._solution),
-        }
-
-    def load_state(self, state: dict[str, Any]) -> None:
-        super().load_state(state)
-        if state.get("meter") is not None:
-            self._meter.load_state(state["meter"])
-        self._solution = read_fields(Solution, state.get("solution"))
-
-
-STRATEGIES = ("adaptive", "full", "incremental", "incremental_n", "differential")
+STRATEGIES = (
+    "adaptive",
+    "full",
+    "incremental",
+    "incremental_n",
+    "differential",
+    "check_n_run",
+)
 
 
 def make_policy(
@@ -228,6 +47,8 @@ def make_policy(
         return IncrementalN(base_every)
     if strategy == "differential":
         return Differential(base_every)
+    if strategy == "check_n_run":
+        return CheckNRun()
     if strategy == "adaptive":
         return Adaptive(hot_threshold, hysteresis, base_every, mean_secs_between_failures)
     raise errors.InvalidOptionError(

@@ -104,6 +104,11 @@ class GroupShard:
             rows, rate_sums = ops.adaptcp_rate_histogram(self.handle)
         return rows.numpy(), rate_sums.numpy()
 
+    def copy_rows(self) -> None:
+        """Copies the rows of the active cut into memory; `drain` then only writes."""
+        with tf.device(self.device):
+            ops.adaptcp_copy_rows(self.handle)
+
     def drain(self, directory: str, file_prefix: str) -> dict[str, Any]:
         """Saves the rest of the active cut; returns its segments and counts."""
         with tf.device(self.device):
@@ -180,6 +185,9 @@ def begin_cut(
     hot_threshold: float,
     hysteresis: float,
     rate_half_life_intervals: float,
+    stop_and_copy: bool = False,
+    encoding: str = "raw",
+    slot_encoding: str = "raw",
 ) -> None:
     """Closes the interval of all groups at one instant.
 
@@ -190,12 +198,27 @@ def begin_cut(
         hot_threshold: updates per interval from which a row is hot; above 1 none is.
         hysteresis: relative width of the band in which a row keeps its class.
         rate_half_life_intervals: after how many intervals an update counts half in a row's rate.
+        stop_and_copy: whether all rows are copied before this returns.
+        encoding: how float values of parameters are stored: "raw", "int2", "int3", "int4", "int8".
+        slot_encoding: the same of slots.
 
     Raises:
         tf.errors.FailedPreconditionError: a cut is active, or only a base can be taken.
     """
-    handles = [shard.handle for group in groups for shard in group.shards]
-    if handles:
-        ops.adaptcp_begin(
-            handles, interval, base, hot_threshold, hysteresis, rate_half_life_intervals
-        )
+    shards = [shard for group in groups for shard in group.shards]
+    if not shards:
+        return
+    ops.adaptcp_begin(
+        [shard.handle for shard in shards],
+        interval,
+        base,
+        hot_threshold,
+        hysteresis,
+        rate_half_life_intervals,
+        stop_and_copy=stop_and_copy,
+        encoding=encoding,
+        slot_encoding=slot_encoding,
+    )
+    if stop_and_copy:
+        for shard in shards:
+            shard.copy_rows()

@@ -10,6 +10,7 @@
 #include <thread>
 #include <vector>
 
+#include "custom_ops/format/row_codec.h"
 #include "tests/cc/engine/segment_file.h"
 
 namespace adaptcp {
@@ -34,6 +35,34 @@ TEST(SegmentReaderTest, EveryDtypeAndDimReadsBack) {
       BlockMaker make(header);
       file.Build({make.Rows(10), make.Rows(1)});
       EXPECT_OK(file.ReadAll());
+    }
+  }
+}
+
+TEST(SegmentReaderTest, EncodedValuesReadBackAsTheCodecGivesThem) {
+  for (const bool slots : {false, true}) {
+    SegmentHeader header = MakeHeader();
+    header.tables = {MakeTable("parameter", "float32", 16), MakeTable("m", "float64", 5),
+                     MakeTable("steps", "int64", 1)};
+    header.encoding = Encoding::kInt4;
+    header.slot_encoding = slots ? Encoding::kInt8 : Encoding::kRaw;
+    SegmentFile file(header);
+    RowBlock block = BlockMaker(header).Rows(40);
+    file.Build({block});
+    ASSERT_OK(file.OpenAndVerify());
+    EXPECT_TRUE(file.reader()->header() == header) << file.reader()->header().DebugString();
+    EXPECT_EQ(file.reader()->block(0).values[0].length, 40u * (8 + 8));
+    EXPECT_EQ(file.reader()->block(0).values[1].length, 40u * (slots ? 8 + 5 : 40));
+    EXPECT_EQ(file.reader()->block(0).values[2].length, 40u * 8);
+    for (size_t t = 0; t < 3; ++t) {
+      const RowCodec codec(header, t);
+      std::string encoded(40 * codec.encoded_bytes(), '\0');
+      codec.Encode(block.columns[t].values.data(), 40, encoded.data());
+      std::vector<char> expected(block.columns[t].values.size());
+      codec.Decode(encoded.data(), 40, expected.data());
+      std::vector<char> values;
+      ASSERT_OK(file.reader()->ReadValues(0, t, &values));
+      EXPECT_EQ(values, expected) << t;
     }
   }
 }

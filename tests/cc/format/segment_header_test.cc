@@ -115,8 +115,9 @@ TEST(SegmentHeaderTest, UnknownMagicVersionKindKeyTypeAndEncodingAreRefused) {
                 "file.acp: offset 24: segment kind: expected at most 2, found 3");
   ExpectFailure(Decode(FlippedAt(good, 29, 3)), StatusCode::kDataLoss,
                 "file.acp: offset 41: key type: expected at most 2, found 3");
-  ExpectFailure(Decode(FlippedAt(good, 30, 1)), StatusCode::kDataLoss,
-                "file.acp: offset 42: encoding: expected at most 0, found 1");
+  ExpectFailure(Decode(FlippedAt(good, 30, 5)), StatusCode::kDataLoss,
+                "file.acp: offset 42: encoding: expected at most 4 for each half, found 5 and 0");
+  ExpectFailure(Decode(FlippedAt(good, 30, 0x51)), StatusCode::kDataLoss, "found 1 and 5");
 }
 
 TEST(SegmentHeaderTest, TruncatedOrPaddedHeadersAreRefused) {

@@ -19,7 +19,7 @@ def test_defaults_are_valid():
         (
             "strategy",
             "sometimes",
-            "one of adaptive, full, incremental, incremental_n, differential, or a",
+            "one of adaptive, full, incremental, incremental_n, differential, check_n_run, or a",
         ),
         ("hot_threshold", -0.1, "a rate from 0 to 1"),
         ("hot_threshold", 1.1, "a rate from 0 to 1"),

@@ -179,6 +179,11 @@ def test_checksum_out_of_range_is_noticed(crc):
     refused(chain_of(dataclasses.replace(BASE, footer_crc=crc)), "segments[0].footer_crc")
 
 
+@pytest.mark.parametrize("name", ["encoding", "slot_encoding"])
+def test_unknown_encoding_is_noticed(name):
+    refused(chain_of(dataclasses.replace(BASE, **{name: "int5"})), f"segments[0].{name}")
+
+
 # The rest.
 
 

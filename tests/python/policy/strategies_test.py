@@ -1,16 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
 """Strategies: which threshold they set and when they take a base, and what they remember."""
 
+import dataclasses
+
 import pytest
 
 from adaptcp_tf import errors
 from adaptcp_tf._src.policy import (
     STRATEGIES,
     Adaptive,
+    CheckNRun,
     CutReport,
     Differential,
     Full,
     Incremental,
+    StopAndCopy,
+    bits_for_restores,
     make_policy,
 )
 
@@ -105,6 +110,67 @@ def test_differential_takes_a_base_by_check_n_runs_rule():
 def test_differential_of_equal_small_differentials_rebases_late():
     # 1 + i s <= (i + 1) s only if s >= 1: a base never pays while differentials stay small.
     assert bases(Differential(), 20, updated=10) == [False] * 20
+
+
+def test_check_n_run_stops_and_copies():
+    decision = make("check_n_run").decide()
+    assert decision.stop_and_copy
+    assert decision.hot_threshold == 0
+    assert (decision.encoding, decision.slot_encoding) == ("raw", "raw")
+
+
+def test_check_n_run_takes_bases_when_they_pay():
+    sizes = [10, 20, 30, 42]
+    policies = CheckNRun(4), Differential()
+    for policy in policies:
+        for size in sizes:
+            policy.observe(CutReport(base=False, rows_hot=size, rows_cold=0, rows_live=100))
+    assert [policy.decide().base for policy in policies] == [True, True]
+
+
+def test_stop_and_copy_changes_nothing_else():
+    wrapped, plain = StopAndCopy(Incremental(3)), Incremental(3)
+    assert wrapped.name == "incremental"
+    assert dataclasses.replace(wrapped.decide(), stop_and_copy=False) == plain.decide()
+    assert bases(wrapped, 7) == bases(plain, 7)
+    assert wrapped.state() == plain.state()
+    other = StopAndCopy(Incremental(3))
+    other.load_state(wrapped.state())
+    assert other.state() == wrapped.state()
+
+
+def test_stop_and_copy_has_the_methods_that_the_policy_has():
+    assert StopAndCopy(Adaptive()).interval_secs() is None
+    assert not hasattr(StopAndCopy(Incremental()), "interval_secs")
+    assert not hasattr(StopAndCopy(Incremental()), "observe_restore")
+
+
+@pytest.mark.parametrize("bits", [2, 3, 4, 8])
+def test_check_n_run_quantises_parameters_and_on_demand_slots(bits):
+    decision = CheckNRun(bits).decide()
+    assert (decision.encoding, decision.slot_encoding) == (f"int{bits}", "raw")
+    decision = CheckNRun(bits, quantize_slots=True).decide()
+    assert (decision.encoding, decision.slot_encoding) == (f"int{bits}", f"int{bits}")
+
+
+@pytest.mark.parametrize("bits", [0, 1, 5, 16, "4"])
+def test_other_numbers_of_bits_are_refused(bits):
+    with pytest.raises(errors.InvalidOptionError, match=f"bits. Received: {bits!r}. Expected: 2"):
+        CheckNRun(bits)
+
+
+@pytest.mark.parametrize(
+    ("restores", "bits"),
+    [(0, 2), (1, 2), (1.5, 3), (3, 3), (4, 4), (20, 4), (21, 8), (1e9, 8)],
+)
+def test_more_restores_need_more_bits(restores, bits):
+    assert bits_for_restores(restores) == bits
+
+
+@pytest.mark.parametrize("restores", [-1, float("nan")])
+def test_restores_that_cannot_be_are_refused(restores):
+    with pytest.raises(errors.InvalidOptionError, match="Invalid value for expected_restores"):
+        bits_for_restores(restores)
 
 
 @pytest.mark.parametrize("name", STRATEGIES)
