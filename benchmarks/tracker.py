@@ -24,11 +24,20 @@ from workloads import report
 
 import adaptcp_tf as acp
 from adaptcp_tf._src.ops.library import ops
+from adaptcp_tf._src.policy import RateHistogram
+from adaptcp_tf._src.policy.solver import CostInputs, solve
 
 _KEYS_PER_BATCH = 16_000  # distinct ids of a batch of 2,048 samples, rounded up
 _MEASURED_BATCHES = 200
 _ROWS_PER_UPSERT = 500_000
 _REPEATS = 11
+# A millisecond to write a thousand rows, ten to read them; a failure an hour.
+_COSTS = CostInputs(
+    write_secs_per_row=1e-6,
+    read_secs_per_row=1e-5,
+    interval_secs=10.0,
+    mean_secs_between_failures=3600.0,
+)
 _SMALL = {"rows": 1_000_000, "dirty": 10_000}
 
 
@@ -92,6 +101,24 @@ def measure_tracker(args: argparse.Namespace, directory: Path) -> dict[str, Any]
         "bytes_per_row": saved["tracker_bytes"] / saved["rows"],
         "bytes_per_row_all_updated": updated["tracker_bytes"] / updated["rows"],
         "resident_bytes_per_row": resident / saved["rows"],
+        **measure_solver(group),
+    }
+
+
+def measure_solver(group: tf.Tensor) -> dict[str, float]:
+    """Milliseconds of a histogram of the rows' update rates, and of solving threshold and period."""
+    histogram_ms, solve_ms = [], []
+    for _ in range(_REPEATS):
+        start = time.perf_counter()
+        rows, rate_sums = ops.adaptcp_rate_histogram(group)
+        rates = RateHistogram.of_sums([(rows.numpy(), rate_sums.numpy())])
+        measured = time.perf_counter()
+        solve(_COSTS, rates)
+        histogram_ms.append((measured - start) * 1e3)
+        solve_ms.append((time.perf_counter() - measured) * 1e3)
+    return {
+        "histogram_ms": statistics.median(histogram_ms),
+        "solve_ms": statistics.median(solve_ms),
     }
 
 

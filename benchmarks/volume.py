@@ -92,6 +92,8 @@ def measure(setting: Setting) -> list[dict[str, Any]]:
         "full": policies.Full(),
         "incremental_n": policies.IncrementalN(setting.period),
         "differential": policies.Differential(setting.period),
+        "check_n_run": policies.CheckNRun(),
+        "check_n_run_4bit": policies.CheckNRun(4, quantize_slots=True),
         "adaptive": setting.adaptive(),
     }
     runs = {name: setting.run(policy) for name, policy in contenders.items()}
@@ -128,7 +130,9 @@ def summarize(
 ) -> dict[str, Any]:
     """The figures of one strategy."""
     deltas = [one for one in checkpoints if not one.base]
-    loss = setting.loss(checkpoints) if deltas else None
+    # Check-N-Run has a base period of its own.
+    comparable = deltas and not isinstance(policy, policies.CheckNRun)
+    loss = setting.loss(checkpoints) if comparable else None
     return {
         "stream": setting.stream,
         "period": setting.period,

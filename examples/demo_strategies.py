@@ -17,7 +17,7 @@ sys.path.append(str(Path(__file__).resolve().parents[1] / "benchmarks"))
 from workloads import plots
 from workloads.throughput import NONE, Contender, Workload, compete, summarize, warmup_steps
 
-_STRATEGIES = (NONE, "full", "incremental", "differential", "adaptive")
+_STRATEGIES = (NONE, "full", "incremental", "differential", "check_n_run", "adaptive")
 _DIM = 16
 _MIB = 1 << 20
 

@@ -77,6 +77,51 @@ def _bars(
     axes.margins(y=0.15)
 
 
+def compare_frequencies(
+    results: list[dict[str, Any]], published: dict[str, float], path: str | Path
+) -> None:
+    """Writes a PNG with two panels: slow-down and restore time by batches per checkpoint.
+
+    Args:
+      results: the rows of `frequency.py`.
+      published: strategy -> slow-down in percent at the shortest interval.
+      path: where to write.
+    """
+    figure, (slowed, restore) = pyplot.subplots(1, 2, figsize=(11, 4.8))
+    strategies = list(dict.fromkeys(row["strategy"] for row in results))
+    shortest = min(row["batches"] for row in results)
+    for index, (strategy, pattern) in enumerate(
+        zip(strategies, itertools.cycle(("-", "--", "-.", ":")))
+    ):
+        rows = [row for row in results if row["strategy"] == strategy]
+        batches = [row["batches"] for row in rows]
+        style = {"color": f"C{index}", "linestyle": pattern, "marker": ".", "label": strategy}
+        slowed.plot(batches, [row["slowed_percent"] for row in rows], **style)
+        restore.plot(batches, [row["restore_secs"] for row in rows], **style)
+        if strategy in published:
+            slowed.plot(shortest, published[strategy], "o", color=f"C{index}", fillstyle="none")
+    slowed.plot([], [], "o", color="gray", fillstyle="none", label="published")
+    slowed.set_title("Training slowed by checkpoints")
+    slowed.set_ylabel("percent of the time")
+    slowed.set_ylim(0, 100)
+    restore.set_title("Restore")
+    restore.set_ylabel("seconds (log scale)")
+    restore.set_yscale("log")
+    for axes in (slowed, restore):
+        axes.set_xscale("log")
+        axes.invert_xaxis()
+        axes.xaxis.set_major_locator(ticker.LogLocator(subs=(1.0, 2.0, 5.0)))
+        axes.xaxis.set_major_formatter("{x:,g}")
+        axes.xaxis.set_minor_formatter(ticker.NullFormatter())
+        axes.set_xlabel("batches from one checkpoint to the next (log scale)")
+        axes.grid(alpha=0.3)
+    handles, labels = slowed.get_legend_handles_labels()
+    figure.legend(handles, labels, loc="upper center", ncols=len(labels), frameon=False)
+    figure.tight_layout(rect=(0, 0, 1, 0.93))
+    figure.savefig(path, dpi=120)
+    pyplot.close(figure)
+
+
 def compare_volumes(results: list[dict[str, Any]], path: str | Path) -> None:
     """Writes a PNG with, per stream, the bytes written and read by strategy and base period.
 

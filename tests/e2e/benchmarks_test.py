@@ -46,6 +46,7 @@ def test_tracker_reports_time_and_memory():
     report = report_of("tracker.py", "--rows", 50_000, "--dirty", 500)
     assert report["rows"] == 50_000
     assert report["ns_per_key"] > 0 and report["ns_per_key_new_row"] > 0
+    assert report["histogram_ms"] > 0 and report["solve_ms"] > 0
     assert 16 <= report["bytes_per_row"] <= report["bytes_per_row_all_updated"] < 100
     assert [one["rows"] for one in report["checkpoint"]] == [5_000, 50_000]
     assert report["checkpoint_ratio"] > 0

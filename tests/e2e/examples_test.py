@@ -69,7 +69,7 @@ def test_demo_proves_the_resume_and_compares_strategies(tmp_path):
     assert "Identical, bit for bit" in done.stdout
     results = json.loads((output / "strategies.json").read_text())
     assert [row["strategy"] for row in results] == [
-        *("none", "full", "incremental", "differential", "adaptive")
+        *("none", "full", "incremental", "differential", "check_n_run", "adaptive")
     ]
     assert (output / "strategies.png").read_bytes().startswith(b"\x89PNG")
     assert not list(output.glob("checkpoints-*"))

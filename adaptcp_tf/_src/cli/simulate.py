@@ -16,7 +16,7 @@ from rich.console import Console
 from rich.table import Table
 
 from adaptcp_tf import errors
-from adaptcp_tf._src.policy import STRATEGIES, make_policy
+from adaptcp_tf._src.policy import STRATEGIES, CheckNRun, Policy, StopAndCopy, make_policy
 from adaptcp_tf._src.simulator import (
     RowLayout,
     SimulatedCheckpoint,
@@ -30,6 +30,17 @@ _GIB = float(1 << 30)
 _HOUR = 3600.0
 # Update rates settle within about two half-lives.
 _WARMUP_INTERVALS = 32
+
+_COLUMNS = (
+    "\nbases",
+    "written\nGiB",
+    "\nsecs",
+    "restored\nGiB",
+    "\nsecs",
+    "slowed\n%",
+    "lost\n%",
+    "hot from\nrate",
+)
 
 _DESCRIPTION = """Compares strategies without a table: only which rows are updated counts.
 
@@ -62,13 +73,21 @@ def add_parser(verbs: Any) -> None:
     number("--dim", type=int, default=16, help="float32 values of an embedding vector")
     number("--slots", type=int, default=2, help="optimizer slots of the same size")
     number("--shards", type=int, default=1, help="machines that write and read at once")
-    number("--write-mib-per-sec", type=float, default=200.0, help="to storage, per shard")
-    number("--read-mib-per-sec", type=float, default=200.0, help="from storage, per shard")
+    number("--streams", type=int, default=1, help="files that a shard writes or reads at once")
+    number("--write-mib-per-sec", type=float, default=200.0, help="to storage, per stream")
+    number("--read-mib-per-sec", type=float, default=200.0, help="from storage, per stream")
+    number("--copy-mib-per-sec", type=float, default=1000.0, help="of stop-and-copy, per shard")
     number(
         "--lost-share",
         type=float,
         default=0.05,
         help="part of the writing time by which training gets longer; 1: it waits for all of it",
+    )
+    number("--bits", type=int, choices=(2, 3, 4, 8), help="check_n_run quantises rows and slots")
+    number(
+        "--as-published",
+        action="store_true",
+        help="all but adaptive stop and copy, write and read one stream a shard, and wait for it",
     )
     number("--mtbf-hours", type=float, default=24.0, help="mean time between failures")
     number("--seed", type=int, default=0, help="of the random updates")
@@ -92,8 +111,9 @@ def _check(args: argparse.Namespace) -> None:
             f"Invalid value for --strategies. Received: {', '.join(unknown)}. Expected: some of "
             f"{', '.join(STRATEGIES)}."
         )
-    positive = ("rows", "updates", "intervals", "interval_secs", "dim", "shards")
-    for name in (*positive, "write_mib_per_sec", "read_mib_per_sec", "mtbf_hours"):
+    positive = ("rows", "updates", "intervals", "interval_secs", "dim", "shards", "streams")
+    rates = ("write_mib_per_sec", "read_mib_per_sec", "copy_mib_per_sec")
+    for name in (*positive, *rates, "mtbf_hours"):
         value = getattr(args, name)
         if not 0 < value < math.inf:
             raise errors.InvalidOptionError(
@@ -108,20 +128,19 @@ def _check(args: argparse.Namespace) -> None:
 
 
 def _simulate(args: argparse.Namespace, name: str) -> dict[str, Any]:
-    write_secs_per_byte = 1 / (args.write_mib_per_sec * _MIB * args.shards)
+    published = args.as_published and name != "adaptive"
+    mib = _MIB * args.shards * (1 if published else args.streams)
+    write_secs_per_byte = 1 / (args.write_mib_per_sec * mib)
     storage = Storage(
         write_secs_per_byte=write_secs_per_byte,
-        read_secs_per_byte=1 / (args.read_mib_per_sec * _MIB * args.shards),
+        read_secs_per_byte=1 / (args.read_mib_per_sec * mib),
         lost_secs_per_byte=write_secs_per_byte * args.lost_share,
+        copy_secs_per_byte=1 / (args.copy_mib_per_sec * _MIB * args.shards),
     )
     updates, weights = _updates(args)
-    policy = make_policy(
-        name,
-        hot_threshold=None,
-        hysteresis=0.1,
-        base_every=args.base_every or None,
-        mean_secs_between_failures=args.mtbf_hours * _HOUR,
-    )
+    policy = _policy(args, name)
+    if published:
+        policy = StopAndCopy(policy)
     checkpoints = list(
         simulate(
             updates,
@@ -130,9 +149,23 @@ def _simulate(args: argparse.Namespace, name: str) -> dict[str, Any]:
             interval_secs=args.interval_secs,
             storage=storage,
             weights=weights,
+            when_busy="wait" if published else "skip",
         )
     )
     return _summarize(args, name, checkpoints, storage)
+
+
+def _policy(args: argparse.Namespace, name: str) -> Policy:
+    if name == "check_n_run":
+        return CheckNRun(args.bits, quantize_slots=True)
+    return make_policy(
+        name,
+        hot_threshold=None,
+        hysteresis=0.1,
+        # Incremental with bases is incremental_n.
+        base_every=None if name == "incremental" else args.base_every or None,
+        mean_secs_between_failures=args.mtbf_hours * _HOUR,
+    )
 
 
 def _updates(args: argparse.Namespace) -> tuple[Iterable[np.ndarray], np.ndarray | None]:
@@ -168,12 +201,12 @@ def _summarize(
     counted = checkpoints[min(_WARMUP_INTERVALS, len(checkpoints) // 2) :]
     bytes_per_checkpoint = float(np.mean([one.bytes for one in counted]))
     restore_bytes = float(np.mean([one.chain_bytes for one in counted]))
-    lost_secs = bytes_per_checkpoint * storage.lost_secs_per_byte
     restore_secs = restore_bytes * storage.read_secs_per_byte
+    lost_secs = float(np.mean([one.lost_secs for one in counted]))
     # A failure also loses what was trained since the last checkpoint: half an interval.
-    lost_share = lost_secs / args.interval_secs + (restore_secs + args.interval_secs / 2) / (
-        args.mtbf_hours * _HOUR
-    )
+    elapsed_secs = lost_secs + float(np.mean([one.interval_secs for one in counted]))
+    failures = elapsed_secs / (args.mtbf_hours * _HOUR)
+    failed_secs = failures * (restore_secs + elapsed_secs / 2)
     deltas = [one.hot_threshold for one in counted if not one.base]
     return {
         "strategy": name,
@@ -183,7 +216,8 @@ def _summarize(
         "write_secs": bytes_per_checkpoint * storage.write_secs_per_byte,
         "restore_bytes": restore_bytes,
         "restore_secs": restore_secs,
-        "training_lost_percent": 100 * lost_share,
+        "training_slowed_percent": 100 * lost_secs / elapsed_secs,
+        "training_lost_percent": 100 * (lost_secs + failed_secs) / (elapsed_secs + failed_secs),
         "hot_threshold": deltas[-1] if deltas else None,
         "rows": counted[-1].rows_live,
     }
@@ -195,26 +229,27 @@ def _arguments(args: argparse.Namespace) -> dict[str, Any]:
 
 def _print(results: Sequence[dict[str, Any]]) -> None:
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
-    table.add_column("strategy", no_wrap=True)
-    for title in ("bases", "written", "in", "restored", "in", "lost", "hot from"):
+    table.add_column("\nstrategy", no_wrap=True)
+    for title in _COLUMNS:
         table.add_column(title, justify="right", no_wrap=True)
     for row in results:
         threshold = row["hot_threshold"]
         table.add_row(
             row["strategy"],
             f"{row['bases']}/{row['checkpoints']}",
-            f"{_short(row['bytes_per_checkpoint'] / _GIB)} GiB",
-            f"{_short(row['write_secs'])} s",
-            f"{_short(row['restore_bytes'] / _GIB)} GiB",
-            f"{_short(row['restore_secs'])} s",
-            f"{row['training_lost_percent']:.2f} %",
+            _short(row["bytes_per_checkpoint"] / _GIB),
+            _short(row["write_secs"]),
+            _short(row["restore_bytes"] / _GIB),
+            _short(row["restore_secs"]),
+            f"{row['training_slowed_percent']:.1f}",
+            f"{row['training_lost_percent']:.1f}",
             "-" if threshold is None or threshold > 1 else f"{threshold:.2f}",
         )
     console = Console()
     console.print(table)
     console.print(
         "written: per checkpoint; restored: after a failure, on average.\n"
-        "lost: training time, to writing and to failures; hot from: updates per interval.",
+        "slowed: by writing; lost: to failures too; rate: updates per interval.",
         highlight=False,
     )
 

@@ -50,6 +50,11 @@ class _Means:
             mean = getattr(self, name)
             setattr(self, name, mean + weight * (value - mean))
 
+    @property
+    def lost_secs_per_row(self) -> float:
+        """Seconds by which training got longer for each row written."""
+        return max(self.lost_secs, _MIN_LOST_SECS_PER_BYTE * self.bytes) / self.rows
+
 
 class CostMeter:
     """Measures a run for the solver.
@@ -62,6 +67,8 @@ class CostMeter:
     def __init__(self, mean_secs_between_failures: float | None = None):
         self._given_secs_between_failures = mean_secs_between_failures
         self._means = _Means()
+        # Apart: a base reads every row from the tables, and training may have to wait for it.
+        self._bases = _Means()
         self._trained_secs = 0.0
         self._restarts = 0
         self._restore: RestoreSample | None = None
@@ -70,7 +77,7 @@ class CostMeter:
         """Learns from a checkpoint that was committed."""
         self._trained_secs += report.interval_secs
         if report.rows_hot + report.rows_cold > 0:
-            self._means.add(report)
+            (self._bases if report.base else self._means).add(report)
 
     def observe_restore(self, sample: RestoreSample) -> None:
         """Learns from a restore of this run."""
@@ -86,23 +93,27 @@ class CostMeter:
 
     def inputs(self) -> CostInputs | None:
         """Returns what was measured, or None before the first checkpoint that says something."""
-        means = self._means
-        if means.checkpoints == 0 or means.interval_secs <= 0:
+        means = self._deltas()
+        if means is None:
             return None
-        bytes_per_row = means.bytes / means.rows
-        lost_secs = max(means.lost_secs, _MIN_LOST_SECS_PER_BYTE * means.bytes)
         return CostInputs(
-            write_secs_per_row=lost_secs / means.rows,
-            read_secs_per_row=self._read_secs_per_byte() * bytes_per_row,
+            write_secs_per_row=means.lost_secs_per_row,
+            base_secs_per_row=self._bases.lost_secs_per_row if self._bases.checkpoints else None,
+            read_secs_per_row=self._read_secs_per_byte() * means.bytes / means.rows,
             interval_secs=means.interval_secs,
             mean_secs_between_failures=self.mean_secs_between_failures,
             stale_skip=0.0 if self._restore is None else self._restore.stale_skip,
         )
 
+    def _deltas(self) -> _Means | None:
+        """Means of checkpoints that are no base; as long as there is none, of bases."""
+        means = self._means if self._means.checkpoints else self._bases
+        return means if means.checkpoints and means.interval_secs > 0 else None
+
     def interval_secs(self) -> float | None:
         """Returns the seconds between checkpoints that lose least, None while nothing is known."""
-        means = self._means
-        if means.checkpoints == 0 or means.interval_secs <= 0:
+        means = self._deltas()
+        if means is None:
             return None
         # What stops training does not depend on the rows; the rest follows those that were touched.
         fixed = max(means.stall_secs, _MIN_STALL_SECS)
@@ -119,12 +130,14 @@ class CostMeter:
         """As of the latest restore; before it, reading is taken to be as fast as saving was."""
         if self._restore is not None:
             return self._restore.seconds / self._restore.bytes
-        return self._means.durable_secs / self._means.bytes
+        both = (self._means, self._bases)
+        return sum(means.durable_secs for means in both) / sum(means.bytes for means in both)
 
     def state(self) -> dict[str, Any]:
         """Returns what the manifest keeps, as JSON values."""
         return {
             "means": dataclasses.asdict(self._means),
+            "bases": dataclasses.asdict(self._bases),
             "trained_secs": self._trained_secs,
             "restarts": self._restarts,
             "restore": None if self._restore is None else dataclasses.asdict(self._restore),
@@ -133,6 +146,7 @@ class CostMeter:
     def load_state(self, state: dict[str, Any]) -> None:
         """Continues a run that was interrupted."""
         self._means = read_fields(_Means, state.get("means")) or _Means()
+        self._bases = read_fields(_Means, state.get("bases")) or _Means()
         self._trained_secs = float(state.get("trained_secs", 0.0))
         self._restarts = int(state.get("restarts", 0)) + 1
         self._restore = read_fields(RestoreSample, state.get("restore"))

@@ -30,16 +30,16 @@ class CostInputs:
         read_secs_per_row: seconds of restore for each row read.
         interval_secs: seconds between two checkpoints.
         mean_secs_between_failures: seconds of training from one restart to the next.
+        base_secs_per_row: the same for the rows of a base; None: no different.
         stale_skip: share of the stale copies that a restore does not read, 0 to 1.
-        secs_per_file: seconds by which training gets longer for each further file of a checkpoint.
     """
 
     write_secs_per_row: float
     read_secs_per_row: float
     interval_secs: float
     mean_secs_between_failures: float
+    base_secs_per_row: float | None = None
     stale_skip: float = 0.0
-    secs_per_file: float = 0.0
 
     def restores_per_base(self, period: Any) -> Any:
         """Expected restores while `period` checkpoints are taken."""
@@ -76,7 +76,7 @@ def solve(inputs: CostInputs, rates: RateHistogram, *, base_period: int | None =
     Per base period of N checkpoints a base costs a write of every row, and each row the cheaper of
     its two classes, by the cost model of AdaptCP (Kuaishou and Beihang University, EuroSys 2027).
     For rows that are all cold the best N is that of `cost_model.base_period`. When keeping both
-    classes saves less than their files cost, all rows go into the better one.
+    classes saves next to nothing, all rows go into the better one.
 
     Example:
         >>> solve(inputs, rates).hot_threshold
@@ -90,7 +90,10 @@ def solve(inputs: CostInputs, rates: RateHistogram, *, base_period: int | None =
     periods = _PERIODS if base_period is None else np.array([float(base_period)])
     incremental, differential = _class_costs(inputs, rates, periods)
     hybrid = np.minimum(incremental, differential) @ rates.rows
-    base = inputs.write_secs_per_row * rates.rows.sum()
+    base_secs_per_row = inputs.base_secs_per_row
+    if base_secs_per_row is None:
+        base_secs_per_row = inputs.write_secs_per_row
+    base = base_secs_per_row * rates.rows.sum()
     best = int(np.argmin((base + hybrid) / periods))
     period = int(periods[best])
     return _choose_classes(
@@ -137,14 +140,13 @@ def _choose_classes(
         rho /= inputs.write_secs_per_row
     interior = cost_model.solve_threshold(period, rho, stale_skip=inputs.stale_skip)
     pure = min(incremental, differential)
-    worth = max(_MIN_SAVING * pure, period * inputs.secs_per_file)
     if interior.value is None:
         threshold = interior.hot_threshold
         cost, reason = pure, interior.reason
-    elif pure - hybrid < worth:
+    elif pure - hybrid < _MIN_SAVING * pure:
         threshold = ALL_COLD if incremental <= differential else ALL_HOT
         better = "increments" if incremental <= differential else "differentials"
-        cost, reason = pure, f"Two classes would save less than they cost over {better} alone."
+        cost, reason = pure, f"Two classes would save less than 1 % over {better} alone."
     else:
         threshold, cost = interior.value, hybrid
         reason = "Both classes are cheaper than one."

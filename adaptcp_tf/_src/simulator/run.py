@@ -4,13 +4,16 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Iterator
+import functools
+from collections.abc import Callable, Iterable, Iterator
 
 import numpy as np
 
 from adaptcp_tf._src.policy import CutReport, Policy
 from adaptcp_tf._src.simulator.rows import SimulatedRows
 from adaptcp_tf._src.simulator.segments import RowLayout
+
+SegmentBytes = Callable[[int], int]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -20,12 +23,15 @@ class Storage:
     Attributes:
         write_secs_per_byte: from the cut until the checkpoint is durable, by its bytes.
         read_secs_per_byte: of a restore.
-        lost_secs_per_byte: by how much writing makes training longer.
+        lost_secs_per_byte: by how much training gets longer while something is written beside it.
+        copy_secs_per_byte: for how long training waits for a stop-and-copy snapshot, by the bytes
+            of its rows in memory.
     """
 
     write_secs_per_byte: float = 1 / 500e6
     read_secs_per_byte: float = 1 / 500e6
     lost_secs_per_byte: float = 1 / 5e9
+    copy_secs_per_byte: float = 1 / 1e9
 
 
 @dataclasses.dataclass(frozen=True)
@@ -39,7 +45,9 @@ class SimulatedCheckpoint:
         rows_cold: rows written to the increment, or the other rows of a base.
         rows_live: rows there are.
         bytes: size of its new segments.
+        interval_secs: of training since the checkpoint before, or the start.
         lost_secs: by how much it makes training longer.
+        stall_secs: the part of it in which training stands still.
         chain_rows: rows in all segments that a restore of it opens, stale ones included.
         chain_bytes: size of those segments.
     """
@@ -50,7 +58,9 @@ class SimulatedCheckpoint:
     rows_cold: int
     rows_live: int
     bytes: int
+    interval_secs: float
     lost_secs: float
+    stall_secs: float
     chain_rows: int
     chain_bytes: int
 
@@ -64,15 +74,15 @@ class _Chain:
     differential_rows: int = 0
     differential_bytes: int = 0
 
-    def extend(self, kept: int, differential: int, base: bool, layout: RowLayout) -> int:
+    def extend(self, kept: int, differential: int, base: bool, segment_bytes: SegmentBytes) -> int:
         """Adds a cut of so many rows for good, and for its differential; returns its bytes."""
         if base:
             self.kept_rows = self.kept_bytes = 0
-        kept_bytes = layout.segment_bytes(kept)
+        kept_bytes = segment_bytes(kept)
         self.kept_rows += kept
         self.kept_bytes += kept_bytes
         self.differential_rows = differential
-        self.differential_bytes = layout.segment_bytes(self.differential_rows)
+        self.differential_bytes = segment_bytes(self.differential_rows)
         return kept_bytes + self.differential_bytes
 
 
@@ -85,6 +95,7 @@ def simulate(
     storage: Storage | None = None,
     rate_half_life_intervals: float = 16.0,
     weights: np.ndarray | None = None,
+    when_busy: str = "wait",
 ) -> Iterator[SimulatedCheckpoint]:
     """Runs a policy over a stream of updates, with a checkpoint after each interval.
 
@@ -103,6 +114,8 @@ def simulate(
         storage: what reading and writing costs.
         rate_half_life_intervals: after how many intervals an update counts half in a row's rate.
         weights: [n] how many rows each row stands for; None: one.
+        when_busy: what happens to a checkpoint that is due while the one before is being written:
+            "wait" holds up training until that is done, "skip" leaves its rows to the next.
 
     Yields:
         The checkpoints, in order.
@@ -111,15 +124,33 @@ def simulate(
     rows = SimulatedRows(rate_half_life_intervals, weights)
     chain = _Chain()
     first = True
+    trained_secs = busy_secs = 0.0
     for updated in updates:
         rows.update(np.asarray(updated))
+        trained_secs += interval_secs
+        busy_secs -= interval_secs
+        if busy_secs > 0 and when_busy == "skip":
+            continue
         decision = policy.decide()
         base = first or decision.base
         saved = rows.cut(decision, base)
         kept = rows.count(saved.base) + rows.count(saved.increment)
         differential = rows.count(saved.differential)
-        written = chain.extend(kept, differential, base, layout)
+        segment_bytes = functools.partial(
+            layout.segment_bytes,
+            encoding=decision.encoding,
+            slot_encoding=decision.slot_encoding,
+        )
+        written = chain.extend(kept, differential, base, segment_bytes)
         rows_hot = rows.count(saved.hot)
+        write_secs = written * storage.write_secs_per_byte
+        slowed_secs = written * storage.lost_secs_per_byte
+        busy_secs = write_secs
+        stall_secs = 0.0
+        if when_busy == "wait":
+            stall_secs = max(0.0, write_secs - interval_secs - slowed_secs)
+        if decision.stop_and_copy:
+            stall_secs += (kept + differential) * layout.row_bytes * storage.copy_secs_per_byte
         checkpoint = SimulatedCheckpoint(
             base=base,
             hot_threshold=decision.hot_threshold,
@@ -127,7 +158,9 @@ def simulate(
             rows_cold=kept + differential - rows_hot,
             rows_live=rows.live,
             bytes=written,
-            lost_secs=written * storage.lost_secs_per_byte,
+            interval_secs=trained_secs,
+            lost_secs=stall_secs + slowed_secs,
+            stall_secs=stall_secs,
             chain_rows=chain.kept_rows + chain.differential_rows,
             chain_bytes=chain.kept_bytes + chain.differential_bytes,
         )
@@ -138,11 +171,13 @@ def simulate(
                 rows_cold=checkpoint.rows_cold,
                 rows_live=checkpoint.rows_live,
                 bytes=written,
+                stall_secs=stall_secs,
                 lost_secs=checkpoint.lost_secs,
-                seconds_to_durable=written * storage.write_secs_per_byte,
-                interval_secs=interval_secs,
+                seconds_to_durable=write_secs,
+                interval_secs=trained_secs,
                 rates=rows.rates,
             )
         )
         first = False
+        trained_secs = 0.0
         yield checkpoint

@@ -20,6 +20,9 @@ _FOOTER_BYTES = 1 + 4 + _REFERENCE_BYTES + 4 + 8 + 8
 _BLOCK_VALUE_BYTES = 1 << 20
 _MIN_BLOCK_ROWS = 64
 _MAX_BLOCK_ROWS = 1 << 16
+# Ends of the range that the codes of a quantised row divide.
+_RANGE_BYTES = 8
+_VALUE_BYTES = {"float32": 4, "float64": 8}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -35,6 +38,14 @@ class Table:
     name: str
     dtype: str
     row_bytes: int
+
+    def encoded_bytes(self, encoding: str) -> int:
+        """Bytes of a row in a value record of that encoding."""
+        value_bytes = _VALUE_BYTES.get(self.dtype)
+        if encoding == "raw" or value_bytes is None:
+            return self.row_bytes
+        bits = int(encoding[len("int") :]) * (self.row_bytes // value_bytes)
+        return min(self.row_bytes, _RANGE_BYTES + -(-bits // 8))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -58,19 +69,30 @@ class RowLayout:
     @property
     def block_rows(self) -> int:
         """Most rows of a block."""
-        row_bytes = sum(table.row_bytes for table in self.tables)
-        return min(max(_BLOCK_VALUE_BYTES // row_bytes, _MIN_BLOCK_ROWS), _MAX_BLOCK_ROWS)
+        return min(max(_BLOCK_VALUE_BYTES // self.row_bytes, _MIN_BLOCK_ROWS), _MAX_BLOCK_ROWS)
 
-    def segment_bytes(self, rows: int) -> int:
+    @property
+    def row_bytes(self) -> int:
+        """Bytes of the values of a row in memory."""
+        return sum(table.row_bytes for table in self.tables)
+
+    def segment_bytes(self, rows: int, encoding: str = "raw", slot_encoding: str = "raw") -> int:
         """Bytes of a segment of so many rows, all of them in every table; 0 without rows.
 
         Exact as long as the rows fit one block; blocks of a real segment may be up to 127 rows short
         of full.
+
+        Args:
+            rows: how many.
+            encoding: of the parameter: "raw", "int2", "int3", "int4" or "int8".
+            slot_encoding: the same of the slots.
         """
         if rows == 0:
             return 0
         blocks = -(-rows // self.block_rows)
-        values = sum(table.row_bytes for table in self.tables)
+        parameter, *slots = self.tables
+        values = parameter.encoded_bytes(encoding)
+        values += sum(slot.encoded_bytes(slot_encoding) for slot in slots)
         per_block = _FRAME_BYTES + _KEY_RECORD_BYTES + len(self.tables) * (1 + _FRAME_BYTES)
         return (
             self._header_bytes()

@@ -39,6 +39,28 @@ def test_costs_are_those_of_the_checkpoints():
     assert inputs.stale_skip == 0
 
 
+def test_bases_are_measured_apart():
+    meter = CostMeter()
+    base = dataclasses.replace(
+        REPORT, base=True, rows_hot=0, rows_cold=10_000, bytes=2_000_000, lost_secs=0.5
+    )
+    meter.observe(base)
+    first = meter.inputs()
+    assert first.write_secs_per_row == first.base_secs_per_row == pytest.approx(5e-5)
+    meter.observe(REPORT)
+    inputs = meter.inputs()
+    assert inputs.write_secs_per_row == pytest.approx(2e-6)
+    assert inputs.base_secs_per_row == pytest.approx(5e-5)
+    # How fast storage is, both tell.
+    assert inputs.read_secs_per_row == pytest.approx(200 * 1.0 / 2_200_000)
+
+
+def test_without_a_base_it_costs_what_others_do():
+    meter = CostMeter()
+    meter.observe(REPORT)
+    assert meter.inputs().base_secs_per_row is None
+
+
 def test_restore_replaces_the_guess():
     meter = CostMeter()
     meter.observe(REPORT)

@@ -28,7 +28,7 @@ MIXED = RateHistogram(rows=np.array([1e5, 9e5]), rates=np.array([0.95, 0.01]))
 
 def loss(inputs, rates, period, threshold):
     """Seconds lost per interval, row by row of the histogram."""
-    total = inputs.write_secs_per_row * rates.rows.sum()
+    total = inputs.base_secs_per_row * rates.rows.sum()
     read_cost = inputs.read_secs_per_row * inputs.restores_per_base(period)
     for rows, rate in zip(rates.rows, rates.rates):
         costs = (period, inputs.write_secs_per_row, read_cost)
@@ -53,11 +53,12 @@ def test_threshold_is_that_of_the_cost_model():
     st.floats(1e-8, 1e-4),
     st.floats(1, 1000),
     st.floats(600, 7 * DAY),
+    st.floats(1e-8, 1e-4),
     st.floats(0, 0.9),
     st.lists(st.tuples(st.floats(1, 1e6), st.floats(1e-4, 1)), min_size=1, max_size=8),
 )
-def test_no_other_choice_loses_less(write, read, interval, between_failures, skip, bins):
-    inputs = CostInputs(write, read, interval, between_failures, skip)
+def test_no_other_choice_loses_less(write, read, interval, between_failures, base, skip, bins):
+    inputs = CostInputs(write, read, interval, between_failures, base, skip)
     rates = RateHistogram(*np.array(bins).T)
     solution = solve(inputs, rates)
     chosen = loss(inputs, rates, solution.base_period, solution.hot_threshold)
@@ -89,10 +90,18 @@ def test_rows_updated_in_every_interval_are_all_hot():
     assert "Two classes would save less" in solution.reason
 
 
-def test_two_classes_collapse_when_files_cost_more_than_they_save():
-    costly = dataclasses.replace(INPUTS, secs_per_file=10.0)
+def test_two_classes_collapse_when_they_save_next_to_nothing():
+    few_hot = RateHistogram(rows=np.array([100.0, 1e6]), rates=np.array([0.95, 0.01]))
     assert 0 < solve(INPUTS, MIXED, base_period=50).hot_threshold < 1
-    assert solve(costly, MIXED, base_period=50).hot_threshold in (ALL_COLD, ALL_HOT)
+    assert solve(INPUTS, few_hot, base_period=50).hot_threshold == ALL_COLD
+
+
+def test_bases_that_cost_more_are_taken_less_often():
+    cold = RateHistogram(rows=np.array([1e6]), rates=np.array([0.001]))
+    costly = dataclasses.replace(INPUTS, base_secs_per_row=16 * INPUTS.write_secs_per_row)
+    assert solve(costly, cold).base_period == pytest.approx(
+        4 * solve(INPUTS, cold).base_period, rel=0.13
+    )
 
 
 def test_restore_that_skips_all_stale_copies_wants_increments_only():

@@ -7,13 +7,14 @@ import tensorflow as tf
 
 import adaptcp_tf as acp
 from adaptcp_tf._src.manifest import CheckpointStore
-from adaptcp_tf._src.policy import make_policy
-from adaptcp_tf._src.simulator import RowLayout, SimulatedRows, Table, simulate
-from tests.support import tables
+from adaptcp_tf._src.policy import CheckNRun, Incremental, StopAndCopy, make_policy
+from adaptcp_tf._src.simulator import RowLayout, SimulatedRows, Storage, Table, simulate
+from tests.support import models, tables
 
 DIM = 4
 INTERVALS = 60
 POLICIES = {
+    "check_n_run": {},
     "full": {},
     "incremental": {},
     "incremental_n": {"base_every": 7},
@@ -22,8 +23,15 @@ POLICIES = {
     "adaptive_switching": {"hot_threshold": 0.3, "hysteresis": 0.0, "base_every": 25},
 }
 
+QUANTISED = {
+    "check_n_run_2bit": {"bits": 2},
+    "check_n_run_3bit_slots": {"bits": 3, "quantize_slots": True},
+}
+
 
 def policy(name):
+    if name in QUANTISED:
+        return CheckNRun(**QUANTISED[name])
     return make_policy(
         name.split("_switching")[0],
         **{"hot_threshold": None, "hysteresis": 0.1, "base_every": None, **POLICIES[name]},
@@ -64,7 +72,7 @@ def real_run(directory, name, half_life, updates):
 
 
 @pytest.mark.parametrize("half_life", [16.0, 3.0])
-@pytest.mark.parametrize("name", POLICIES)
+@pytest.mark.parametrize("name", [*POLICIES, *QUANTISED])
 def test_rows_and_bytes_are_those_of_the_engine(tmp_path, name, half_life):
     *real, _ = real_run(tmp_path, name, half_life, stream(1))
     layout = RowLayout("emb", (Table("parameter", "float32", 4 * DIM),))
@@ -84,6 +92,31 @@ def test_rows_and_bytes_are_those_of_the_engine(tmp_path, name, half_life):
         assert checkpoint.chain_bytes == sum(segment.bytes for segment in manifest.segments)
 
 
+@pytest.mark.parametrize("bits", [{}, {"bits": 2}, {"bits": 2, "quantize_slots": True}])
+def test_slots_are_counted_as_the_engine_writes_them(tmp_path, bits):
+    model = models.build()
+    options = acp.CheckpointOptions(strategy=CheckNRun(**bits), max_to_keep=None, when_busy="wait")
+    manager = acp.CheckpointManager(str(tmp_path), model=model, options=options)
+    batches = list(models.dataset(6))
+    for step, batch in enumerate(batches, start=1):
+        models.train(model, [batch])
+        manager.save(step)
+    manager.close()
+    (group,) = CheckpointStore(str(tmp_path)).read(1).groups
+    assert len(group.tables) == 3
+    layout = RowLayout(group.name, tuple(Table(t.name, t.dtype, 4 * t.dim) for t in group.tables))
+    simulated = simulate(
+        [batch[0]["ids"].numpy().ravel() for batch in batches],
+        CheckNRun(**bits),
+        layout=layout,
+        interval_secs=1.0,
+    )
+    for report, checkpoint in zip(manager.reports, simulated):
+        manifest = CheckpointStore(str(tmp_path)).read(report.step)
+        new = [s for s in manifest.segments if s.interval == manifest.interval]
+        assert checkpoint.bytes == sum(segment.bytes for segment in new)
+
+
 def test_rates_are_those_of_the_engine(tmp_path):
     *_, (rows, rate_sums) = real_run(tmp_path, "incremental", 16.0, stream(2))
     simulated = SimulatedRows()
@@ -94,6 +127,53 @@ def test_rates_are_those_of_the_engine(tmp_path):
     rates = simulated.rates()
     np.testing.assert_array_equal(rates.rows, rows)
     np.testing.assert_allclose(rates.rates * rates.rows, rate_sums, rtol=1e-12)
+
+
+def lost(policy, storage, **arguments):
+    """Per checkpoint (bytes, stall, lost seconds) of ten intervals that update the same 1000 rows."""
+    return [(one.bytes, one.stall_secs, one.lost_secs) for one in run(policy, storage, **arguments)]
+
+
+def run(policy, storage, interval_secs=1.0, **arguments):
+    return simulate(
+        [np.arange(1000)] * 10,
+        policy,
+        layout=RowLayout.of_floats(16, slots=2),
+        interval_secs=interval_secs,
+        storage=storage,
+        **arguments,
+    )
+
+
+def test_training_waits_for_what_takes_longer_than_the_interval():
+    storage = Storage(write_secs_per_byte=1e-5, lost_secs_per_byte=1e-7)
+    for written, stall, secs in lost(Incremental(), storage):
+        assert secs == pytest.approx(written * 1e-5 - 1.0)
+        assert stall == pytest.approx(secs - written * 1e-7)
+    for _, stall, _ in lost(Incremental(), storage, interval_secs=10.0):
+        assert stall == 0
+
+
+def test_checkpoints_are_skipped_rather_than_waited_for():
+    # 1000 rows are some 207 kB: 2.07 s of writing, so that only every third is taken.
+    storage = Storage(write_secs_per_byte=1e-5, lost_secs_per_byte=1e-7)
+    taken = list(run(Incremental(), storage, when_busy="skip"))
+    assert [one.interval_secs for one in taken] == [1.0, 3.0, 3.0, 3.0]
+    assert [one.rows_cold for one in taken] == [1000] * 4
+    for one in taken:
+        assert (one.stall_secs, one.lost_secs) == (0, pytest.approx(one.bytes * 1e-7))
+
+
+def test_synchronous_writing_is_lost_once():
+    storage = Storage(write_secs_per_byte=1e-5, lost_secs_per_byte=1e-5)
+    for written, stall, secs in lost(Incremental(), storage):
+        assert (stall, secs) == (0, pytest.approx(written * 1e-5))
+
+
+def test_training_waits_for_a_stop_and_copy_snapshot():
+    storage = Storage(copy_secs_per_byte=1e-6, lost_secs_per_byte=0.0)
+    for _, stall, secs in lost(StopAndCopy(Incremental()), storage):
+        assert stall == secs == pytest.approx(1000 * 192 * 1e-6)
 
 
 def test_segment_of_no_rows_is_no_file():

@@ -130,7 +130,11 @@ def incremental_copies(
 def differential_copies(
     rates: np.ndarray, weights: np.ndarray, positions: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    return touched(rates, weights), touched(rates, positions)
+    writes = touched(rates, weights)
+    # The usual case, in which the reads are the same sum in other units.
+    if weights[0] > 0 and np.all(weights * positions[0] == positions * weights[0]):
+        return writes, writes * (positions[0] / weights[0])
+    return writes, touched(rates, positions)
 
 
 def _copies_in_differentials(rates: np.ndarray, checkpoints: int) -> np.ndarray:
