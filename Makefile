@@ -56,7 +56,7 @@ lint: $(ENVIRONMENT)
 bench: setup
 	$(PYTHON) benchmarks/training.py --small
 	$(PYTHON) benchmarks/tracker.py --small
-	$(PYTHON) benchmarks/volume.py --small
+	$(PYTHON) benchmarks/volume.py --preset small
 	$(PYTHON) benchmarks/frequency.py --small
 
 # SHORT=1 is CI's form: the same tests with fewer repetitions.

@@ -30,7 +30,12 @@ _MEASURED_PERIODS = 2
 _INTERVAL_SECS = 10.0
 _STORAGE = Storage(write_secs_per_byte=1e-8, read_secs_per_byte=1e-8, lost_secs_per_byte=1e-9)
 _THRESHOLDS = (0.0, 0.02, 0.05, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.97, 2.0)
-_SMALL = {"streams": ["iid", "drifting"], "periods": [10]}
+_PRESETS = {
+    # A quick look.
+    "small": {"streams": ["iid", "drifting"], "periods": [10]},
+    # The public setting of IncrCP (PVLDB 18): a checkpoint every 10 batches, a base every 100.
+    "incrcp": {"streams": ["criteo"], "periods": [10]},
+}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -225,11 +230,10 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--slots", type=int, default=2, help="slot tables beside the parameter")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--plot", help="where to write a picture, as PNG")
-    parser.add_argument("--small", action="store_true", help=f"a quick look: {_SMALL}")
+    parser.add_argument("--preset", choices=_PRESETS, help=f"instead of --streams: {_PRESETS}")
     parser.add_argument("--json", action="store_true", help="print a JSON object on the last line")
     args = parser.parse_args()
-    if args.small:
-        vars(args).update(_SMALL)
+    vars(args).update(_PRESETS.get(args.preset, {}))
     unknown = sorted(set(args.streams) - set(streams.NAMES))
     if unknown or min(args.periods) < 3:
         parser.error(
