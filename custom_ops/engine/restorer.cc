@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Key pass and value pass of a restore.
+// Key pass and value pass of a restore, over all shards at once.
 
 #include "custom_ops/engine/restorer.h"
 
@@ -15,23 +15,49 @@
 namespace adaptcp {
 namespace {
 
-// A segment, with the attached table for each of its tables and the rows that are current.
+// A segment, with the rows that are current and where its tables are attached.
 struct OpenSegment {
   std::unique_ptr<SegmentReader> reader;
   SegmentKind kind;
-  std::vector<Table*> tables;
+  // Per table of the segment its number in a shard; kNotWanted if it is not to be loaded.
+  std::vector<size_t> tables;
   std::vector<std::vector<bool>> live;  // per block; empty when no row is
 };
+constexpr size_t kNotWanted = ~size_t{0};
+
+using BlockNumber = std::pair<OpenSegment*, size_t>;
+
+// Those rows of a key block, without columns.
+RowBlock Select(const RowBlock& block, const std::vector<size_t>& rows) {
+  RowBlock selected;
+  for (size_t i : rows) {
+    if (!block.keys.empty()) selected.keys.push_back(block.keys[i]);
+    if (!block.string_keys.empty()) selected.string_keys.push_back(block.string_keys[i]);
+    selected.last_updated.push_back(block.last_updated[i]);
+    selected.rates.push_back(block.rates[i]);
+    selected.flags.push_back(block.flags[i]);
+  }
+  return selected;
+}
 
 class Restorer {
  public:
-  Restorer(TableGroup* group, FileSystem* file_system, const RestoreOptions& options)
-      : group_(group), file_system_(file_system), options_(options), tables_(group->tables()) {}
+  Restorer(const std::vector<TableGroup*>& shards, FileSystem* file_system,
+           const RestoreOptions& options)
+      : file_system_(file_system), options_(options) {
+    for (TableGroup* shard : shards) shards_.push_back({shard, shard->tables()});
+  }
 
   Status Run(RestoreResult* result) {
-    ADAPTCP_RETURN_IF_ERROR(group_->StartRestore(options_.interval));
-    for (const RestoreFile& file : options_.newest_first) ADAPTCP_RETURN_IF_ERROR(Open(file));
-    for (OpenSegment& segment : segments_) ADAPTCP_RETURN_IF_ERROR(ReadKeys(&segment));
+    ADAPTCP_RETURN_IF_ERROR(CheckShards());
+    for (const Shard& shard : shards_) {
+      ADAPTCP_RETURN_IF_ERROR(shard.group->StartRestore(options_.interval));
+    }
+    segments_.resize(options_.newest_first.size());
+    ADAPTCP_RETURN_IF_ERROR(ParallelFor(segments_.size(), options_.threads, [&](size_t i) {
+      return Open(options_.newest_first[i], &segments_[i]);
+    }));
+    ADAPTCP_RETURN_IF_ERROR(ReadKeys());
     ADAPTCP_RETURN_IF_ERROR(ReadValues());
     result->rows = rows_;
     result->stale_rows = stale_rows_;
@@ -41,46 +67,69 @@ class Restorer {
   }
 
  private:
-  Status Open(const RestoreFile& file);
+  struct Shard {
+    TableGroup* group;
+    std::vector<Table*> tables;
+  };
+
+  Status CheckShards() const;
+  Status Open(const RestoreFile& file, OpenSegment* segment) const;
   Status CheckHeader(const RestoreFile& file, const SegmentHeader& header) const;
   Status MapTables(const std::string& path, OpenSegment* segment) const;
-  Status ReadKeys(OpenSegment* segment);
+  Status ReadKeys();
+  Status ReadKeyBlock(OpenSegment* segment, size_t block);
   Status ReadValues();
   Status LoadBlock(const OpenSegment& segment, size_t block);
+  Status LoadTable(const OpenSegment& segment, size_t block, size_t table, const RowBlock& rows,
+                   const std::vector<std::vector<size_t>>& by_shard);
+  // The rows of the block that belong to each shard, of those for which `wanted` is true.
+  Status Partition(const RowBlock& block, const std::vector<bool>& wanted,
+                   std::vector<std::vector<size_t>>* by_shard) const;
   std::vector<std::string> TablesWithoutRows() const;
 
-  TableGroup* const group_;
   FileSystem* const file_system_;
   const RestoreOptions& options_;
-  const std::vector<Table*> tables_;
+  std::vector<Shard> shards_;
   std::vector<OpenSegment> segments_;
   std::atomic<uint64_t> rows_{0};
   std::atomic<uint64_t> stale_rows_{0};
   std::atomic<uint64_t> bytes_read_{0};
 };
 
-Status Restorer::Open(const RestoreFile& file) {
-  OpenSegment segment;
-  segment.kind = file.kind;
-  ADAPTCP_RETURN_IF_ERROR(SegmentReader::Open(file_system_, file.path, &segment.reader));
-  if (segment.reader->bytes() != file.bytes || segment.reader->footer_crc() != file.footer_crc) {
-    return DataLoss(file.path, ": not the segment that the manifest names; expected ", file.bytes,
-                    " bytes with footer checksum ", file.footer_crc, ", found ",
-                    segment.reader->bytes(), " bytes with ", segment.reader->footer_crc());
+Status Restorer::CheckShards() const {
+  for (size_t s = 0; s < shards_.size(); ++s) {
+    const TableGroupOptions& shard = shards_[s].group->options();
+    if (shard.name != shards_[0].group->options().name || shard.shard != s ||
+        shard.num_shards != shards_.size()) {
+      return InvalidArgument("expected all shards of group '", shards_[0].group->options().name,
+                             "' in order, received shard ", shard.shard, " of ", shard.num_shards,
+                             " of group '", shard.name, "' as number ", s, " of ", shards_.size());
+    }
   }
-  ADAPTCP_RETURN_IF_ERROR(CheckHeader(file, segment.reader->header()));
-  ADAPTCP_RETURN_IF_ERROR(MapTables(file.path, &segment));
-  segment.live.resize(segment.reader->num_blocks());
-  segments_.push_back(std::move(segment));
+  return Status::OK();
+}
+
+Status Restorer::Open(const RestoreFile& file, OpenSegment* segment) const {
+  segment->kind = file.kind;
+  ADAPTCP_RETURN_IF_ERROR(SegmentReader::Open(file_system_, file.path, &segment->reader));
+  const SegmentReader& reader = *segment->reader;
+  if (reader.bytes() != file.bytes || reader.footer_crc() != file.footer_crc) {
+    return DataLoss(file.path, ": not the segment that the manifest names; expected ", file.bytes,
+                    " bytes with footer checksum ", file.footer_crc, ", found ", reader.bytes(),
+                    " bytes with ", reader.footer_crc());
+  }
+  ADAPTCP_RETURN_IF_ERROR(CheckHeader(file, reader.header()));
+  ADAPTCP_RETURN_IF_ERROR(MapTables(file.path, segment));
+  segment->live.resize(reader.num_blocks());
   return Status::OK();
 }
 
 Status Restorer::CheckHeader(const RestoreFile& file, const SegmentHeader& header) const {
-  const TableGroupOptions& expected = group_->options();
-  if (header.group != expected.name || header.shard != expected.shard ||
-      header.num_shards != expected.num_shards || header.key_type != expected.key_type) {
+  const TableGroupOptions& expected = shards_[0].group->options();
+  if (header.group != expected.name || header.shard != file.shard ||
+      header.num_shards != options_.saved_shards || header.key_type != expected.key_type) {
     return InvalidArgument(file.path, ": expected rows of group '", expected.name, "' shard ",
-                           expected.shard, " of ", expected.num_shards, " with ",
+                           file.shard, " of ", options_.saved_shards, " with ",
                            KeyTypeName(expected.key_type), " keys, found group '", header.group,
                            "' shard ", header.shard, " of ", header.num_shards, " with ",
                            KeyTypeName(header.key_type), " keys");
@@ -94,12 +143,18 @@ Status Restorer::CheckHeader(const RestoreFile& file, const SegmentHeader& heade
 }
 
 Status Restorer::MapTables(const std::string& path, OpenSegment* segment) const {
+  const std::vector<Table*>& tables = shards_[0].tables;
   for (const TableSpec& saved : segment->reader->header().tables) {
-    const auto it = std::find_if(tables_.begin(), tables_.end(), [&saved](const Table* table) {
+    if (!options_.slots && !segment->tables.empty()) {
+      segment->tables.push_back(kNotWanted);
+      continue;
+    }
+    const auto it = std::find_if(tables.begin(), tables.end(), [&saved](const Table* table) {
       return table->spec().name == saved.name;
     });
-    if (it == tables_.end()) {
-      return InvalidArgument(path, ": table '", saved.name, "' of group '", group_->options().name,
+    if (it == tables.end()) {
+      return InvalidArgument(path, ": table '", saved.name, "' of group '",
+                             shards_[0].group->options().name,
                              "' was saved, but the model has none of that name; use the optimizer "
                              "that the checkpoint was made with");
     }
@@ -108,85 +163,147 @@ Status Restorer::MapTables(const std::string& path, OpenSegment* segment) const 
       return InvalidArgument(path, ": table '", saved.name, "' was saved as ", saved.dtype, " x ",
                              saved.dim, ", the model has ", spec.dtype, " x ", spec.dim);
     }
-    segment->tables.push_back(*it);
+    segment->tables.push_back(it - tables.begin());
   }
   return Status::OK();
 }
 
-Status Restorer::ReadKeys(OpenSegment* segment) {
-  return ParallelFor(segment->reader->num_blocks(), options_.threads, [&](size_t b) -> Status {
-    RowBlock block;
-    ADAPTCP_RETURN_IF_ERROR(segment->reader->ReadKeys(b, &block));
-    bytes_read_ += segment->reader->block(b).keys.length;
-    std::vector<uint8_t> live;
-    const Status status = group_->RestoreRows(block, segment->kind, &live);
+Status Restorer::ReadKeys() {
+  // A key has one shard, so segments of one kind and interval hold different keys: their order
+  // among each other does not matter.
+  for (size_t begin = 0, end; begin < segments_.size(); begin = end) {
+    const RestoreFile& first = options_.newest_first[begin];
+    std::vector<BlockNumber> blocks;
+    for (end = begin; end < segments_.size(); ++end) {
+      const RestoreFile& file = options_.newest_first[end];
+      if (file.kind != first.kind || file.interval != first.interval) break;
+      OpenSegment* const segment = &segments_[end];
+      for (size_t b = 0; b < segment->live.size(); ++b) blocks.emplace_back(segment, b);
+    }
+    ADAPTCP_RETURN_IF_ERROR(ParallelFor(blocks.size(), options_.threads, [&](size_t i) {
+      return ReadKeyBlock(blocks[i].first, blocks[i].second);
+    }));
+  }
+  return Status::OK();
+}
+
+Status Restorer::ReadKeyBlock(OpenSegment* segment, size_t b) {
+  RowBlock block;
+  ADAPTCP_RETURN_IF_ERROR(segment->reader->ReadKeys(b, &block));
+  bytes_read_ += segment->reader->block(b).keys.length;
+  std::vector<std::vector<size_t>> by_shard;
+  ADAPTCP_RETURN_IF_ERROR(Partition(block, std::vector<bool>(block.rows(), true), &by_shard));
+  std::vector<bool> live(block.rows(), false);
+  size_t current = 0;
+  for (size_t s = 0; s < shards_.size(); ++s) {
+    if (by_shard[s].empty()) continue;
+    std::vector<uint8_t> live_here;
+    const bool all = by_shard[s].size() == block.rows();
+    const Status status = shards_[s].group->RestoreRows(all ? block : Select(block, by_shard[s]),
+                                                        segment->kind, &live_here);
     if (!status.ok()) {
       return Status(status.code(), Concat(segment->reader->path(), ": ", status.message()));
     }
-    const size_t current = std::count(live.begin(), live.end(), 1);
-    rows_ += current;
-    if (!segment->reader->block(b).tombstones) stale_rows_ += block.rows() - current;
-    if (current > 0) segment->live[b].assign(live.begin(), live.end());
-    return Status::OK();
-  });
+    for (size_t i = 0; i < live_here.size(); ++i) {
+      live[by_shard[s][i]] = live_here[i] != 0;
+      current += live_here[i];
+    }
+  }
+  rows_ += current;
+  if (!segment->reader->block(b).tombstones) stale_rows_ += block.rows() - current;
+  if (current > 0) segment->live[b] = std::move(live);
+  return Status::OK();
+}
+
+Status Restorer::Partition(const RowBlock& block, const std::vector<bool>& wanted,
+                           std::vector<std::vector<size_t>>* by_shard) const {
+  std::vector<int32_t> shard(block.rows(), 0);
+  if (shards_.size() > 1) ADAPTCP_RETURN_IF_ERROR(options_.partition(block, &shard));
+  by_shard->assign(shards_.size(), {});
+  for (size_t i = 0; i < block.rows(); ++i) {
+    if (!wanted[i]) continue;
+    if (shard[i] < 0 || static_cast<size_t>(shard[i]) >= shards_.size()) {
+      return InvalidArgument("partition function of group '", shards_[0].group->options().name,
+                             "': expected shards from 0 to ", shards_.size() - 1, ", received ",
+                             shard[i]);
+    }
+    (*by_shard)[shard[i]].push_back(i);
+  }
+  return Status::OK();
 }
 
 Status Restorer::ReadValues() {
-  std::vector<std::pair<const OpenSegment*, size_t>> work;
-  for (const OpenSegment& segment : segments_) {
+  std::vector<BlockNumber> blocks;
+  for (OpenSegment& segment : segments_) {
     for (size_t b = 0; b < segment.live.size(); ++b) {
-      if (!segment.live[b].empty()) work.emplace_back(&segment, b);
+      if (!segment.live[b].empty()) blocks.emplace_back(&segment, b);
     }
   }
-  return ParallelFor(work.size(), options_.threads,
-                     [&](size_t i) { return LoadBlock(*work[i].first, work[i].second); });
+  return ParallelFor(blocks.size(), options_.threads,
+                     [&](size_t i) { return LoadBlock(*blocks[i].first, blocks[i].second); });
 }
 
 Status Restorer::LoadBlock(const OpenSegment& segment, size_t b) {
   RowBlock block;
   ADAPTCP_RETURN_IF_ERROR(segment.reader->ReadKeys(b, &block));
-  const std::vector<int64_t> keys = group_->KeysOf(block);
-  std::vector<char> values;
-  std::vector<int64_t> current_keys(keys.size());
+  std::vector<std::vector<size_t>> by_shard;
+  ADAPTCP_RETURN_IF_ERROR(Partition(block, segment.live[b], &by_shard));
   for (size_t t = 0; t < segment.tables.size(); ++t) {
-    ADAPTCP_RETURN_IF_ERROR(segment.reader->ReadValues(b, t, &values));
-    bytes_read_ += segment.reader->block(b).values[t].length;
-    const size_t row_bytes = block.columns[t].row_bytes;
-    // Rows that are stale or that this table did not hold are squeezed out.
-    size_t n = 0;
-    for (size_t i = 0; i < keys.size(); ++i) {
-      if (!segment.live[b][i] || !block.columns[t].present[i]) continue;
-      current_keys[n] = keys[i];
-      if (n != i) std::memcpy(&values[n * row_bytes], &values[i * row_bytes], row_bytes);
-      ++n;
-    }
-    if (n > 0) {
-      ADAPTCP_RETURN_IF_ERROR(segment.tables[t]->Write(current_keys.data(), n, values.data()));
-    }
+    if (segment.tables[t] == kNotWanted) continue;
+    ADAPTCP_RETURN_IF_ERROR(LoadTable(segment, b, t, block, by_shard));
   }
-  group_->AddRestoredRows(std::count(segment.live[b].begin(), segment.live[b].end(), true));
+  for (size_t s = 0; s < shards_.size(); ++s) shards_[s].group->AddRestoredRows(by_shard[s].size());
+  return Status::OK();
+}
+
+Status Restorer::LoadTable(const OpenSegment& segment, size_t b, size_t t, const RowBlock& block,
+                           const std::vector<std::vector<size_t>>& by_shard) {
+  const TableColumn& column = block.columns[t];
+  std::vector<char> values;
+  ADAPTCP_RETURN_IF_ERROR(segment.reader->ReadValues(b, t, &values));
+  bytes_read_ += segment.reader->block(b).values[t].length;
+  std::vector<char> gathered;
+  for (size_t s = 0; s < shards_.size(); ++s) {
+    // Rows that are stale, of other shards or that this table did not hold are left out.
+    std::vector<size_t> rows;
+    for (size_t i : by_shard[s]) {
+      if (column.present[i]) rows.push_back(i);
+    }
+    if (rows.empty()) continue;
+    const bool all = rows.size() == block.rows();
+    const std::vector<int64_t> keys = shards_[s].group->KeysOf(all ? block : Select(block, rows));
+    if (!all) {
+      gathered.resize(rows.size() * column.row_bytes);
+      for (size_t n = 0; n < rows.size(); ++n) {
+        std::memcpy(&gathered[n * column.row_bytes], &values[rows[n] * column.row_bytes],
+                    column.row_bytes);
+      }
+    }
+    Table* const table = shards_[s].tables[segment.tables[t]];
+    ADAPTCP_RETURN_IF_ERROR(
+        table->Write(keys.data(), keys.size(), all ? values.data() : gathered.data()));
+  }
   return Status::OK();
 }
 
 std::vector<std::string> Restorer::TablesWithoutRows() const {
   std::vector<std::string> names;
   if (rows_ == 0) return names;
-  for (Table* table : tables_) {
-    const bool saved =
-        std::any_of(segments_.begin(), segments_.end(), [table](const OpenSegment& segment) {
-          return std::find(segment.tables.begin(), segment.tables.end(), table) !=
-                 segment.tables.end();
+  for (size_t t = 0; t < shards_[0].tables.size(); ++t) {
+    const bool loaded =
+        std::any_of(segments_.begin(), segments_.end(), [t](const OpenSegment& segment) {
+          return std::find(segment.tables.begin(), segment.tables.end(), t) != segment.tables.end();
         });
-    if (!saved) names.push_back(table->spec().name);
+    if (!loaded) names.push_back(shards_[0].tables[t]->spec().name);
   }
   return names;
 }
 
 }  // namespace
 
-Status Restore(TableGroup* group, FileSystem* file_system, const RestoreOptions& options,
-               RestoreResult* result) {
-  return Restorer(group, file_system, options).Run(result);
+Status Restore(const std::vector<TableGroup*>& shards, FileSystem* file_system,
+               const RestoreOptions& options, RestoreResult* result) {
+  return Restorer(shards, file_system, options).Run(result);
 }
 
 }  // namespace adaptcp

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Loads a chain of segments into the tables of one group and rebuilds its tracker.
+// Loads a chain of segments into the tables of a group's shards and rebuilds their trackers.
 
 #ifndef ADAPTCP_ENGINE_RESTORER_H_
 #define ADAPTCP_ENGINE_RESTORER_H_
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -18,31 +19,41 @@ struct RestoreFile {
   std::string path;
   SegmentKind kind = SegmentKind::kBase;
   uint32_t interval = 0;
+  uint32_t shard = 0;  // of those at the time of the save
   // What the manifest says of the file; another file in its place is refused.
   uint64_t bytes = 0;
   uint32_t footer_crc = 0;
 };
 
+// For each row of a key block the shard that it belongs to now. Called on several threads.
+using PartitionFunction = std::function<Status(const RowBlock& block, std::vector<int32_t>* shard)>;
+
 struct RestoreOptions {
   uint32_t interval = 0;  // of the checkpoint
+  // Of all shards: the differentials, the increments by falling interval, the bases.
   std::vector<RestoreFile> newest_first;
+  uint32_t saved_shards = 1;  // how many there were
   size_t threads = 2;
+  bool slots = true;            // false: the first table, the parameter, only
+  PartitionFunction partition;  // needed if there is more than one shard now
 };
 
 struct RestoreResult {
   uint64_t rows = 0;
   uint64_t stale_rows = 0;  // copies that a newer segment made obsolete
   uint64_t bytes_read = 0;
-  std::vector<std::string> tables_without_rows;  // attached tables that no segment mentions
+  std::vector<std::string> tables_without_rows;  // attached tables that got none
 };
 
-// The group's tables must be empty and nobody may use them meanwhile. Reads every key record,
-// newest segment first, then the values of those blocks only that hold a row that is still current;
-// memory is a bit per row plus one block a thread. InvalidArgument when the segments are of another
-// group or of tables with other dtypes or dims, DataLoss when a file is damaged or not the one
-// meant; tables and tracker are then in an undefined state and must be restored again.
-Status Restore(TableGroup* group, FileSystem* file_system, const RestoreOptions& options,
-               RestoreResult* result);
+// `shards` are those of one group, in order, however many there were at the time of the save; their
+// tables must be empty and nobody may use them meanwhile. Reads every key record, newest segments
+// first, then the values of those blocks only that hold a row that is still current; memory is a
+// bit per row plus one block a thread. InvalidArgument when the segments are of another group or of
+// tables with other dtypes or dims, or the partition function names a shard that there is not;
+// DataLoss when a file is damaged or not the one meant. Tables and trackers are then in an
+// undefined state and must be restored again.
+Status Restore(const std::vector<TableGroup*>& shards, FileSystem* file_system,
+               const RestoreOptions& options, RestoreResult* result);
 
 }  // namespace adaptcp
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Kernels of a cut's life (begin, drain, end) and of restore.
 
+#include <algorithm>
 #include <functional>
 #include <memory>
 #include <string>
@@ -10,7 +11,9 @@
 #include "custom_ops/engine/restorer.h"
 #include "custom_ops/io/tf_file_system.h"
 #include "custom_ops/kernels/table_group_resource.h"
+#include "tensorflow/core/framework/function.h"
 #include "tensorflow/core/framework/op_kernel.h"
+#include "tensorflow/core/lib/core/notification.h"
 #include "tensorflow/core/platform/tstring.h"
 
 namespace adaptcp {
@@ -104,11 +107,15 @@ class BackgroundOp : public tensorflow::AsyncOpKernel {
   using tensorflow::AsyncOpKernel::AsyncOpKernel;
 
   void ComputeAsync(OpKernelContext* context, DoneCallback done) override {
-    auto resource = std::make_shared<GroupPtr>();
-    OP_REQUIRES_OK_ASYNC(context, LookupGroup(context, 0, resource.get()), done);
-    context->env()->SchedClosure([this, context, done, resource] {
+    auto resources = std::make_shared<std::vector<GroupPtr>>(num_groups_);
+    std::vector<TableGroup*> groups;
+    for (int i = 0; i < num_groups_; ++i) {
+      OP_REQUIRES_OK_ASYNC(context, LookupGroup(context, i, &(*resources)[i]), done);
+      groups.push_back((*resources)[i]->group());
+    }
+    context->env()->SchedClosure([this, context, done, resources, groups] {
       std::string json;
-      OP_REQUIRES_OK_ASYNC(context, ToTensorFlow(Run(context, (*resource)->group(), &json)), done);
+      OP_REQUIRES_OK_ASYNC(context, ToTensorFlow(Run(context, groups, &json)), done);
       Tensor* output;
       OP_REQUIRES_OK_ASYNC(context,
                            context->allocate_output(0, tensorflow::TensorShape({}), &output), done);
@@ -118,7 +125,11 @@ class BackgroundOp : public tensorflow::AsyncOpKernel {
   }
 
  protected:
-  virtual Status Run(OpKernelContext* context, TableGroup* group, std::string* json) = 0;
+  // `groups` are the first inputs.
+  virtual Status Run(OpKernelContext* context, const std::vector<TableGroup*>& groups,
+                     std::string* json) = 0;
+
+  int num_groups_ = 1;
 };
 
 std::string SegmentJson(const WrittenSegment& segment) {
@@ -134,10 +145,11 @@ class DrainOp : public BackgroundOp {
   using BackgroundOp::BackgroundOp;
 
  protected:
-  Status Run(OpKernelContext* context, TableGroup* group, std::string* json) override {
+  Status Run(OpKernelContext* context, const std::vector<TableGroup*>& groups,
+             std::string* json) override {
     DrainResult result;
     ADAPTCP_RETURN_IF_ERROR(
-        group->Drain(Files(), StringInput(context, 1), StringInput(context, 2), &result));
+        groups[0]->Drain(Files(), StringInput(context, 1), StringInput(context, 2), &result));
     std::string segments;
     for (const WrittenSegment& segment : result.segments) {
       segments += Concat(segments.empty() ? "" : ", ", SegmentJson(segment));
@@ -174,20 +186,60 @@ Status KindFromName(const std::string& name, SegmentKind* kind) {
   return InvalidArgument("kinds: expected base, increment or differential, received '", name, "'");
 }
 
+// The keys of a block as TensorFlow's variables have them.
+Tensor KeyTensor(const RowBlock& block, KeyType type) {
+  const auto n = static_cast<tensorflow::int64>(block.rows());
+  if (type == KeyType::kString) {
+    Tensor keys(tensorflow::DT_STRING, {n});
+    for (int64_t i = 0; i < n; ++i) keys.flat<tstring>()(i) = block.string_keys[i];
+    return keys;
+  }
+  if (type == KeyType::kInt32) {
+    Tensor keys(tensorflow::DT_INT32, {n});
+    for (int64_t i = 0; i < n; ++i) keys.flat<int32_t>()(i) = static_cast<int32_t>(block.keys[i]);
+    return keys;
+  }
+  Tensor keys(tensorflow::DT_INT64, {n});
+  std::copy(block.keys.begin(), block.keys.end(), keys.flat<tensorflow::int64>().data());
+  return keys;
+}
+
 class RestoreOp : public BackgroundOp {
  public:
   explicit RestoreOp(tensorflow::OpKernelConstruction* context) : BackgroundOp(context) {
+    OP_REQUIRES_OK(context, context->GetAttr("N", &num_groups_));
+    OP_REQUIRES_OK(context, context->GetAttr("saved_shards", &saved_shards_));
+    OP_REQUIRES_OK(context, context->GetAttr("partition", &partition_));
+    OP_REQUIRES_OK(context, context->GetAttr("slots", &slots_));
     OP_REQUIRES_OK(context, context->GetAttr("num_threads", &num_threads_));
+    OP_REQUIRES(
+        context, num_groups_ == 1 || partition_.size() == 1,
+        tensorflow::errors::InvalidArgument("partition: expected one function for ", num_groups_,
+                                            " shards, received ", partition_.size()));
   }
 
  protected:
-  Status Run(OpKernelContext* context, TableGroup* group, std::string* json) override {
+  Status Run(OpKernelContext* context, const std::vector<TableGroup*>& groups,
+             std::string* json) override {
     RestoreOptions options;
     options.threads = static_cast<size_t>(num_threads_);
-    options.interval = static_cast<uint32_t>(context->input(1).scalar<tensorflow::int64>()());
+    options.saved_shards = static_cast<uint32_t>(saved_shards_);
+    options.slots = slots_;
+    options.interval =
+        static_cast<uint32_t>(context->input(num_groups_).scalar<tensorflow::int64>()());
     ADAPTCP_RETURN_IF_ERROR(ReadFiles(context, &options.newest_first));
+    if (num_groups_ > 1) {
+      const KeyType key_type = groups[0]->options().key_type;
+      tensorflow::FunctionLibraryRuntime::Handle function;
+      ADAPTCP_RETURN_IF_ERROR(FromTensorFlow(context->function_library()->Instantiate(
+          partition_[0].name(), tensorflow::AttrSlice(&partition_[0].attr()), &function)));
+      options.partition = [context, function, key_type](const RowBlock& block,
+                                                        std::vector<int32_t>* shard) {
+        return FromTensorFlow(CallPartition(context, function, KeyTensor(block, key_type), shard));
+      };
+    }
     RestoreResult result;
-    ADAPTCP_RETURN_IF_ERROR(Restore(group, Files(), options, &result));
+    ADAPTCP_RETURN_IF_ERROR(Restore(groups, Files(), options, &result));
     std::string names;
     for (const std::string& name : result.tables_without_rows) {
       names += Concat(names.empty() ? "\"" : ", \"", name, "\"");
@@ -199,15 +251,47 @@ class RestoreOp : public BackgroundOp {
   }
 
  private:
-  static Status ReadFiles(OpKernelContext* context, std::vector<RestoreFile>* files) {
-    const auto paths = context->input(2).flat<tstring>();
-    const auto kinds = context->input(3).flat<tstring>();
-    const auto intervals = context->input(4).flat<tensorflow::int64>();
-    const auto bytes = context->input(5).flat<tensorflow::int64>();
-    const auto crcs = context->input(6).flat<tensorflow::int64>();
+  // Runs on a thread of the restore, which may wait: the function runs on the executor's threads.
+  static tensorflow::Status CallPartition(OpKernelContext* context,
+                                          tensorflow::FunctionLibraryRuntime::Handle function,
+                                          const Tensor& keys, std::vector<int32_t>* shard) {
+    tensorflow::FunctionLibraryRuntime::Options options;
+    options.runner = context->runner();
+    options.create_rendezvous = true;
+    std::vector<Tensor> results;
+    tensorflow::Notification done;
+    tensorflow::Status status;
+    const std::vector<Tensor> arguments = {keys};
+    context->function_library()->Run(options, function, arguments, &results,
+                                     [&](const tensorflow::Status& finished) {
+                                       status = finished;
+                                       done.Notify();
+                                     });
+    done.WaitForNotification();
+    TF_RETURN_IF_ERROR(status);
+    if (results.size() != 1 || results[0].dtype() != tensorflow::DT_INT32 ||
+        results[0].NumElements() != keys.NumElements()) {
+      return tensorflow::errors::InvalidArgument(
+          "partition function: expected ", keys.NumElements(), " shards as int32, received ",
+          results.size() == 1 ? results[0].DebugString(0) : "other results");
+    }
+    const auto shards = results[0].flat<int32_t>();
+    shard->assign(shards.data(), shards.data() + shards.size());
+    return tensorflow::Status();
+  }
+
+  Status ReadFiles(OpKernelContext* context, std::vector<RestoreFile>* files) const {
+    const auto paths = context->input(num_groups_ + 1).flat<tstring>();
+    const auto kinds = context->input(num_groups_ + 2).flat<tstring>();
+    const auto intervals = context->input(num_groups_ + 3).flat<tensorflow::int64>();
+    const auto shards = context->input(num_groups_ + 4).flat<tensorflow::int64>();
+    const auto bytes = context->input(num_groups_ + 5).flat<tensorflow::int64>();
+    const auto crcs = context->input(num_groups_ + 6).flat<tensorflow::int64>();
     const int64_t n = paths.size();
-    if (kinds.size() != n || intervals.size() != n || bytes.size() != n || crcs.size() != n) {
-      return InvalidArgument("paths, kinds, intervals, bytes and footer_crcs: expected ", n,
+    for (int64_t size :
+         {kinds.size(), intervals.size(), shards.size(), bytes.size(), crcs.size()}) {
+      if (size == n) continue;
+      return InvalidArgument("paths, kinds, intervals, shards, bytes and footer_crcs: expected ", n,
                              " elements each");
     }
     for (int64_t i = 0; i < n; ++i) {
@@ -216,6 +300,7 @@ class RestoreOp : public BackgroundOp {
       ADAPTCP_RETURN_IF_ERROR(
           KindFromName(std::string(kinds(i).data(), kinds(i).size()), &file.kind));
       file.interval = static_cast<uint32_t>(intervals(i));
+      file.shard = static_cast<uint32_t>(shards(i));
       file.bytes = static_cast<uint64_t>(bytes(i));
       file.footer_crc = static_cast<uint32_t>(crcs(i));
       files->push_back(std::move(file));
@@ -223,7 +308,10 @@ class RestoreOp : public BackgroundOp {
     return Status::OK();
   }
 
+  tensorflow::int64 saved_shards_;
   tensorflow::int64 num_threads_;
+  bool slots_;
+  std::vector<tensorflow::NameAttrList> partition_;
 };
 
 #define REGISTER(op, kernel) \

@@ -27,10 +27,14 @@ tensorflow::Status ScalarsToScalar(InferenceContext* c) {
 }
 
 tensorflow::Status RestoreShape(InferenceContext* c) {
-  TF_RETURN_IF_ERROR(Scalars(c, 0, 2));
+  constexpr int kListInputs = 6;
+  const int first_list = c->num_inputs() - kListInputs;
+  TF_RETURN_IF_ERROR(Scalars(c, 0, first_list));
   ShapeHandle files;
-  TF_RETURN_IF_ERROR(c->WithRank(c->input(2), 1, &files));
-  for (int i = 3; i < 7; ++i) TF_RETURN_IF_ERROR(c->Merge(c->input(i), files, &files));
+  TF_RETURN_IF_ERROR(c->WithRank(c->input(first_list), 1, &files));
+  for (int i = first_list + 1; i < c->num_inputs(); ++i) {
+    TF_RETURN_IF_ERROR(c->Merge(c->input(i), files, &files));
+  }
   c->set_output(0, c->Scalar());
   return tensorflow::Status();
 }
@@ -111,28 +115,38 @@ committed: [] whether the checkpoint's manifest is durable.
 )doc");
 
 REGISTER_OP("AdaptcpRestore")
-    .Input("group: resource")
+    .Input("groups: N * resource")
     .Input("interval: int64")
     .Input("paths: string")
     .Input("kinds: string")
     .Input("intervals: int64")
+    .Input("shards: int64")
     .Input("bytes: int64")
     .Input("footer_crcs: int64")
     .Output("result: string")
+    .Attr("N: int >= 1")
+    .Attr("saved_shards: int >= 1 = 1")
+    .Attr("partition: list(func) >= 0 = []")
+    .Attr("slots: bool = true")
     .Attr("num_threads: int >= 1 = 2")
     .SetIsStateful()
     .SetShapeFn(RestoreShape)
     .Doc(R"doc(
-Loads a chain of segments into the empty tables of a group and rebuilds its tracker.
+Loads a chain of segments into the empty tables of a group's shards and rebuilds their trackers. There
+may be more or fewer shards than at the time of the save.
 
-group: [] resource of AdaptcpTableGroup.
+groups: [] resources of AdaptcpTableGroup: every shard of one group, in order.
 interval: [] of the checkpoint.
-paths: [n] segments, newest first: the differential, the increments by falling interval, the base.
+paths: [n] segments of all shards: the differentials, the increments by falling interval, the bases.
 kinds: [n] "base", "increment" or "differential".
 intervals: [n] of each segment.
+shards: [n] the shard of each segment, at the time of the save.
 bytes: [n] size of each segment.
 footer_crcs: [n] checksum of each segment's footer, as AdaptcpDrain told it.
 result: [] string, a JSON object: rows, stale_rows, bytes_read, tables_without_rows (names).
+saved_shards: how many shards there were.
+partition: one function from keys: [k] to the number of the shard of each, [k] int32; needed if N > 1.
+slots: false loads the first table, the parameter, only.
 num_threads: threads that read, decode and insert.
 )doc");
 

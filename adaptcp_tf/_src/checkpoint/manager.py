@@ -14,14 +14,14 @@ from adaptcp_tf import errors
 from adaptcp_tf._src.checkpoint.building import build_optimizer, defer_until_built, is_built
 from adaptcp_tf._src.checkpoint.dense import dense_variables, take_snapshot
 from adaptcp_tf._src.checkpoint.options import CheckpointOptions
-from adaptcp_tf._src.checkpoint.restoring import RestoreReport, restore_checkpoint
+from adaptcp_tf._src.checkpoint.restoring import RestoreReport, Selection, restore_checkpoint
 from adaptcp_tf._src.checkpoint.saving import Cut, Saver, SaveReport
 from adaptcp_tf._src.checkpoint.slowdown import SlowdownMeter
+from adaptcp_tf._src.checkpoint.tracking import check_all_tracked
 from adaptcp_tf._src.manifest import CheckpointStore, Manifest, Position
 from adaptcp_tf._src.policy import RestoreSample, make_policy
 from adaptcp_tf._src.storage.lock import DirectoryLock
 from adaptcp_tf._src.tables import TableGroup, begin_cut, discover_groups, unwatch, watch
-from adaptcp_tf._src.tables.tfra import measure
 
 logger = logging.getLogger("adaptcp_tf")
 
@@ -214,14 +214,30 @@ class CheckpointManager:
         failure, self._failure = self._failure, None
         return failure
 
-    def restore(self, step: int | None = None) -> RestoreReport | None:
+    def restore(
+        self,
+        step: int | None = None,
+        *,
+        groups: Iterable[str] | None = None,
+        slots: bool = True,
+        dense: bool = True,
+    ) -> RestoreReport | None:
         """Replaces rows, slots, dense variables and trackers by those of a checkpoint.
+
+        The number of devices of a TFRA variable may have changed: rows go where its partition
+        function says. After that, and after a restore of parts, the next checkpoint is a base.
 
         A model that is not built yet is restored the moment its first call has built it, before
         that call computes anything.
 
+        Example:
+            >>> manager.restore(groups=["user_embedding"], slots=False, dense=False)
+
         Args:
             step: which checkpoint; None takes the newest.
+            groups: names of the TFRA variables to restore; None takes all. Others keep their rows.
+            slots: whether optimizer slots are restored; otherwise they start with the initial value.
+            dense: whether dense variables are restored; otherwise they stay as they are.
 
         Returns:
             What was done; None when it waits for the model to be built.
@@ -230,17 +246,19 @@ class CheckpointManager:
             CheckpointNotFoundError: there is no such checkpoint.
             CorruptCheckpointError: a file of it is missing or damaged.
             IncompatibleModelError: the model is not the one that was saved.
+            InvalidOptionError: `groups` names a variable that the checkpoint does not have.
             StorageError: a file could not be read.
         """
+        selection = Selection(None if groups is None else tuple(groups), slots, dense)
         self._check_open()
         if self._saving is not None:
             concurrent.futures.wait([self._saving])
         manifest = self._read_manifest(step)
         if self._model is not None and not is_built(self._model):
             self._store.validate(manifest)
-            defer_until_built(self._model, lambda: self._restore(manifest))
+            defer_until_built(self._model, lambda: self._restore(manifest, selection))
             return None
-        return self._restore(manifest)
+        return self._restore(manifest, selection)
 
     def delete_newer(self, step: int) -> None:
         """Deletes the checkpoints after `step`, so that training can go on from that one.
@@ -285,7 +303,7 @@ class CheckpointManager:
             )
         return self._store.read(step)
 
-    def _restore(self, manifest: Manifest) -> RestoreReport:
+    def _restore(self, manifest: Manifest, selection: Selection) -> RestoreReport:
         build_optimizer(self._model, self._optimizer)
         self._refresh_groups()
         report = restore_checkpoint(
@@ -293,10 +311,18 @@ class CheckpointManager:
             manifest,
             self._groups,
             dense_variables(self._model, self._optimizer),
+            selection=selection,
             num_threads=self._options.restore_threads,
             progress=self._options.progress,
         )
-        self._saver.previous = manifest
+        if not selection.everything:
+            # What the model holds now is in no checkpoint.
+            self._saver.previous = None
+            return report
+        shards = {group.name: group.num_shards for group in self._groups}
+        resharded = any(shards[saved.name] != saved.num_shards for saved in manifest.groups)
+        # Segments of other shards than there are now cannot be built on.
+        self._saver.previous = None if resharded else manifest
         self._policy.load_state(
             {**manifest.policy, "since_base": manifest.interval - manifest.base_interval}
         )
@@ -321,7 +347,7 @@ class CheckpointManager:
         self._groups = groups
 
     def _begin(self, step: int, position: Position | None, counters: dict[str, Any]) -> Cut:
-        stats = self._check_all_tracked()
+        stats = check_all_tracked(self._groups)
         base = self._saver.previous is None or any(s["base_required"] for s in stats)
         decision = self._policy.decide()
         base = base or decision.base
@@ -354,21 +380,6 @@ class CheckpointManager:
 
     def _next_interval(self) -> int:
         return 1 if self._saver.previous is None else self._saver.previous.interval + 1
-
-    def _check_all_tracked(self) -> list[dict[str, Any]]:
-        """Returns the stats of each shard, once it is clear that its tracker knows every row."""
-        measured = []
-        for group in self._groups:
-            of_group = [measure(shard) for shard in group.shards]
-            measured += [stats for stats, _ in of_group]
-            missing = max(rows for _, rows in of_group)
-            if missing > 0:
-                raise errors.IncompatibleModelError(
-                    f"{missing} rows of TFRA variable {group.name!r} were inserted without the "
-                    "manager knowing. Make the manager before the training step is traced or "
-                    "called for the first time."
-                )
-        return measured
 
     def _save_in_background(self, cut: Cut) -> None:
         try:

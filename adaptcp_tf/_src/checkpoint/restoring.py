@@ -9,6 +9,7 @@ import logging
 import sys
 import time
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import tensorflow as tf
 from rich.console import Console
@@ -54,14 +55,46 @@ class RestoreReport:
     tables_without_rows: tuple[str, ...]
 
 
-def check_groups(manifest: Manifest, groups: Sequence[TableGroup]) -> None:
-    """Raises unless every saved table has its place in the model.
+@dataclasses.dataclass(frozen=True)
+class Selection:
+    """What of a checkpoint is restored.
+
+    Attributes:
+        groups: names of TFRA variables, or None for all.
+        slots: whether optimizer slots are restored; otherwise they start with the initial value.
+        dense: whether dense variables are restored.
+    """
+
+    groups: tuple[str, ...] | None = None
+    slots: bool = True
+    dense: bool = True
+
+    @property
+    def everything(self) -> bool:
+        """Whether nothing is left out."""
+        return self.groups is None and self.slots and self.dense
+
+    def of(self, named: Sequence[Any]) -> list[Any]:
+        """Those that are selected of things with names of groups."""
+        return [one for one in named if self.groups is None or one.name in self.groups]
+
+
+def check_groups(manifest: Manifest, groups: Sequence[TableGroup], selection: Selection) -> None:
+    """Raises unless every saved table that is selected has its place in the model.
 
     Raises:
-        IncompatibleModelError: a group or table is missing, or has other dtypes, dims or shards.
+        IncompatibleModelError: a group or table is missing, or has other dtypes or dims.
+        InvalidOptionError: a group is selected that the checkpoint does not have.
     """
+    saved_names = [saved.name for saved in manifest.groups]
+    unknown = sorted(set(selection.groups or ()) - set(saved_names))
+    if unknown:
+        raise errors.InvalidOptionError(
+            f"Invalid value for groups. Received: {', '.join(unknown)}. Expected: some of the TFRA "
+            f"variables of the checkpoint of step {manifest.step}: {', '.join(saved_names)}."
+        )
     by_name = {group.name: group for group in groups}
-    for saved in manifest.groups:
+    for saved in selection.of(manifest.groups):
         group = by_name.get(saved.name)
         where = f"TFRA variable {saved.name!r} of the checkpoint of step {manifest.step}"
         if group is None:
@@ -74,12 +107,7 @@ def check_groups(manifest: Manifest, groups: Sequence[TableGroup]) -> None:
                 f"{where} has other keys. Received: {group.key_dtype.name}. Expected: "
                 f"{saved.key_dtype}."
             )
-        if saved.num_shards != group.num_shards:
-            raise errors.IncompatibleModelError(
-                f"{where} was saved from {saved.num_shards} shards. Received: a variable on "
-                f"{group.num_shards} devices. Create it on {saved.num_shards} devices."
-            )
-        _check_tables(where, saved.tables, group)
+        _check_tables(where, saved.tables if selection.slots else saved.tables[:1], group)
 
 
 def _check_tables(where: str, saved_tables: Sequence, group: TableGroup) -> None:
@@ -107,6 +135,7 @@ def restore_checkpoint(
     groups: Sequence[TableGroup],
     variables: dict[str, tf.Variable],
     *,
+    selection: Selection,
     num_threads: int,
     progress: bool | None,
 ) -> RestoreReport:
@@ -119,34 +148,50 @@ def restore_checkpoint(
         manifest: which checkpoint.
         groups: the model's table groups.
         variables: the model's dense variables, by key.
+        selection: what of it.
         num_threads: threads that read and insert.
         progress: show a progress bar; None shows it on terminals.
 
     Raises:
         IncompatibleModelError: the model is not the one that was saved.
+        InvalidOptionError: a group is selected that there is not.
         CorruptCheckpointError: a file is missing or damaged. Damage inside a file may be found only
             while it is read; the model is then in an undefined state.
         StorageError: a file could not be read.
     """
     start = time.perf_counter()
     store.validate(manifest)
-    check_groups(manifest, groups)
-    check_variables(manifest.dense, variables)
+    check_groups(manifest, groups, selection)
+    if selection.dense:
+        check_variables(manifest.dense, variables)
+    groups = selection.of(groups)
     order = restore_order(manifest)
+    saved_shards = {saved.name: saved.num_shards for saved in manifest.groups}
+    # Groups side by side, and the segments of each too, on so many threads all in all.
+    workers = max(1, min(len(groups), num_threads))
     totals = {"rows": 0, "stale_rows": 0, "bytes_read": 0}
     missing = []
 
+    def load_group(group: TableGroup) -> dict[str, Any]:
+        clear_tables(group)
+        segments = order.get(group.name, [])
+        return group.restore(
+            manifest.interval,
+            segments,
+            [store.path(segment.path) for segment in segments],
+            saved_shards=saved_shards.get(group.name, 1),
+            slots=selection.slots,
+            num_threads=-(-num_threads // workers),
+        )
+
     def load() -> None:
-        for group in groups:
-            clear_tables(group)
-            for shard in group.shards:
-                segments = order.get((group.name, shard.shard), [])
-                paths = [store.path(segment.path) for segment in segments]
-                result = shard.restore(manifest.interval, segments, paths, num_threads)
-                missing.extend(f"{group.name}/{t}" for t in result.pop("tables_without_rows"))
+        with concurrent.futures.ThreadPoolExecutor(workers, "adaptcp-restore") as executor:
+            for group, result in zip(groups, executor.map(load_group, groups)):
+                missing.extend(f"{group.name}/{t}" for t in result["tables_without_rows"])
                 for name in totals:
                     totals[name] += result[name]
-        restore_variables(manifest.dense, store.directory, variables)
+        if selection.dense:
+            restore_variables(manifest.dense, store.directory, variables)
 
     try:
         _with_progress(load, manifest, groups, progress)
@@ -171,7 +216,7 @@ def restore_checkpoint(
         rows=totals["rows"],
         stale_rows=totals["stale_rows"],
         bytes=totals["bytes_read"],
-        stale_skip=_stale_skip(manifest, **totals),
+        stale_skip=_stale_skip(manifest, **totals) if selection.everything else 0.0,
         seconds=time.perf_counter() - start,
         exact=manifest.exact,
         tables_without_rows=tuple(sorted(set(missing))),

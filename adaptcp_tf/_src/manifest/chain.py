@@ -19,25 +19,23 @@ _RANK = {BASE: 0, INCREMENT: 1, DIFFERENTIAL: 2}
 _KINDS_OF_CUT = {BASE: (BASE,), DELTA: (INCREMENT, DIFFERENTIAL)}
 
 
-def restore_order(manifest: Manifest) -> dict[tuple[str, int], list[Segment]]:
+def restore_order(manifest: Manifest) -> dict[str, list[Segment]]:
     """Orders the segments of a checkpoint as a restore reads them.
 
     Example:
-        >>> restore_order(manifest)[("emb", 0)][-1].kind
+        >>> restore_order(manifest)["emb"][-1].kind
         'base'
 
     Args:
         manifest: the checkpoint.
 
     Returns:
-        (group, shard) -> its segments, newest first: the differential, the increments by falling
-        interval, the base. A group and shard without segments holds no rows and has an empty list.
+        group -> the segments of all its shards, newest first: the differentials, the increments by
+        falling interval, the bases. A group without segments holds no rows and has an empty list.
     """
-    order: dict[tuple[str, int], list[Segment]] = {
-        (group.name, shard): [] for group in manifest.groups for shard in range(group.num_shards)
-    }
+    order: dict[str, list[Segment]] = {group.name: [] for group in manifest.groups}
     for segment in sorted(manifest.segments, key=_age, reverse=True):
-        order.setdefault((segment.group, segment.shard), []).append(segment)
+        order[segment.group].append(segment)
     return order
 
 

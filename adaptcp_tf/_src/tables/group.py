@@ -8,7 +8,7 @@ import itertools
 import json
 import os
 import weakref
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -118,33 +118,6 @@ class GroupShard:
         with tf.device(self.device):
             ops.adaptcp_end_cut(self.handle, committed)
 
-    def restore(
-        self, interval: int, segments: Sequence[Any], paths: Sequence[str], num_threads: int
-    ) -> dict[str, Any]:
-        """Loads segments, newest first, into the shard's empty tables.
-
-        Args:
-            interval: of the checkpoint.
-            segments: manifest records of the files, newest first.
-            paths: where each of them is.
-            num_threads: threads that read and insert.
-
-        Returns:
-            rows, stale_rows, bytes_read, tables_without_rows.
-        """
-        with tf.device(self.device):
-            result = ops.adaptcp_restore(
-                self.handle,
-                tf.constant(interval, tf.int64),
-                tf.constant(list(paths), tf.string, shape=[len(paths)]),
-                tf.constant([s.kind for s in segments], tf.string, shape=[len(segments)]),
-                tf.constant([s.interval for s in segments], tf.int64, shape=[len(segments)]),
-                tf.constant([s.bytes for s in segments], tf.int64, shape=[len(segments)]),
-                tf.constant([s.footer_crc for s in segments], tf.int64, shape=[len(segments)]),
-                num_threads=num_threads,
-            )
-        return json.loads(result.numpy())
-
 
 class TableGroup:
     """A TFRA variable with its slot variables and restrict-policy state.
@@ -156,10 +129,17 @@ class TableGroup:
         shards: the tracked shards, in the order of the devices.
     """
 
-    def __init__(self, name: str, key_dtype: tf.DType, devices: Sequence[str]):
+    def __init__(
+        self,
+        name: str,
+        key_dtype: tf.DType,
+        devices: Sequence[str],
+        partition: Callable[[tf.Tensor, int], tf.Tensor],
+    ):
         self.name = name
         self.key_dtype = key_dtype
         self.num_shards = len(devices)
+        self._partition = partition
         self._manager: weakref.ref[Any] | None = None
         self.shards = [GroupShard(self, i, device) for i, device in enumerate(devices)]
 
@@ -171,6 +151,60 @@ class TableGroup:
     @manager.setter
     def manager(self, manager: Any) -> None:
         self._manager = None if manager is None else weakref.ref(manager)
+
+    def restore(
+        self,
+        interval: int,
+        segments: Sequence[Any],
+        paths: Sequence[str],
+        *,
+        saved_shards: int,
+        slots: bool,
+        num_threads: int,
+    ) -> dict[str, Any]:
+        """Loads segments into the group's empty tables, each row into the shard it belongs to now.
+
+        Args:
+            interval: of the checkpoint.
+            segments: manifest records of the files: the differentials, the increments by falling
+                interval, the bases.
+            paths: where each of them is.
+            saved_shards: how many shards there were at the time of the save.
+            slots: whether slots are loaded, or parameters only.
+            num_threads: threads that read and insert.
+
+        Returns:
+            rows, stale_rows, bytes_read, tables_without_rows.
+        """
+
+        def column(name: str, dtype: tf.DType) -> tf.Tensor:
+            return tf.constant([getattr(s, name) for s in segments], dtype, shape=[len(segments)])
+
+        with tf.device(self.shards[0].device):
+            result = ops.adaptcp_restore(
+                [shard.handle for shard in self.shards],
+                tf.constant(interval, tf.int64),
+                tf.constant(list(paths), tf.string, shape=[len(paths)]),
+                column("kind", tf.string),
+                column("interval", tf.int64),
+                column("shard", tf.int64),
+                column("bytes", tf.int64),
+                column("footer_crc", tf.int64),
+                saved_shards=saved_shards,
+                partition=self._partition_function(),
+                slots=slots,
+                num_threads=num_threads,
+            )
+        return json.loads(result.numpy())
+
+    def _partition_function(self) -> list[Any]:
+        """The function from keys to shards for the engine; none for a single shard."""
+        if self.num_shards == 1:
+            return []
+        function = tf.function(
+            lambda keys: tf.cast(self._partition(keys, self.num_shards), tf.int32)
+        )
+        return [function.get_concrete_function(tf.TensorSpec([None], self.key_dtype))]
 
     def tables_of(self, name: str) -> list[AttachedTable]:
         """Returns the tables called `name`, one a shard; empty when the group has none."""

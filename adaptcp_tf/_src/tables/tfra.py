@@ -196,7 +196,9 @@ def _group_of(parameter: de.Variable) -> TableGroup:
         group = getattr(parameter, "_adaptcp_group", None)
         if group is None:
             _check_can_track(parameter)
-            group = TableGroup(parameter.name, parameter.key_dtype, parameter.devices)
+            group = TableGroup(
+                parameter.name, parameter.key_dtype, parameter.devices, parameter.partition_fn
+            )
             parameter._adaptcp_group = group
         for member in _members_of(parameter):
             _attach(group, parameter, member)

@@ -81,6 +81,8 @@ inline std::ostream& operator<<(std::ostream& out, const SavedRow& saved) {
 
 struct Chain {
   uint32_t interval = 0;
+  uint32_t shard = 0;
+  uint32_t num_shards = 1;
   std::vector<RestoreFile> newest_first;
 
   // Makes this the chain of the checkpoint after it. A base starts anew; a differential, or its
@@ -100,12 +102,13 @@ struct Chain {
     std::stable_partition(newest_first.begin(), newest_first.end(), is_differential);
   }
 
-  static RestoreFile ToFile(const CutOptions& cut, const std::string& directory,
-                            const WrittenSegment& segment) {
+  RestoreFile ToFile(const CutOptions& cut, const std::string& directory,
+                     const WrittenSegment& segment) const {
     RestoreFile file;
     file.path = Concat(directory, "/", segment.file_name);
     file.kind = segment.kind;
     file.interval = cut.interval;
+    file.shard = shard;
     file.bytes = segment.summary.bytes;
     file.footer_crc = segment.summary.footer_crc;
     return file;

@@ -148,11 +148,35 @@ TEST_F(RestorerTest, SegmentsOfAnotherGroupOrShardAreRefused) {
   options.group.name = "other";
   ExpectRefused(group_.chain(), StatusCode::kInvalidArgument,
                 "expected rows of group 'other' shard 0 of 1", options);
-  options = TestGroupOptions();
+  Chain chain = group_.chain();
+  chain.num_shards = 2;
+  ExpectRefused(chain, StatusCode::kInvalidArgument, "shard 0 of 2 with int64 keys, found group");
+  chain = group_.chain();
+  chain.newest_first[1].shard = 1;
+  ExpectRefused(chain, StatusCode::kInvalidArgument, path(1));
+}
+
+TEST_F(RestorerTest, ShardsMustBeComplete) {
+  BuildChain();
+  TestGroupOptions options;
   options.group.num_shards = 2;
-  ExpectRefused(group_.chain(), StatusCode::kInvalidArgument, path(0), options);
-  options.group.shard = 1;
-  ExpectRefused(group_.chain(), StatusCode::kInvalidArgument, "shard 1 of 2", options);
+  ExpectRefused(group_.chain(), StatusCode::kInvalidArgument,
+                "expected all shards of group 'group' in order, received shard 0 of 2", options);
+}
+
+TEST_F(RestorerTest, SlotsMayBeLeftOut) {
+  BuildChain();
+  TestGroup fresh(&files_);
+  RestoreOptions options;
+  options.interval = group_.chain().interval;
+  options.newest_first = group_.chain().newest_first;
+  options.slots = false;
+  RestoreResult result;
+  ASSERT_OK(Restore({fresh.group()}, &files_, options, &result));
+  EXPECT_EQ(result.rows, 4u);
+  EXPECT_EQ(result.tables_without_rows, std::vector<std::string>{"table-1"});
+  EXPECT_EQ(fresh.rows(),
+            (Rows{{1, {7, kAbsent}}, {2, {20, kAbsent}}, {4, {1, kAbsent}}, {5, {1, kAbsent}}}));
 }
 
 TEST_F(RestorerTest, TablesOfAnotherShapeAreRefused) {
@@ -173,8 +197,10 @@ TEST_F(RestorerTest, TablesOfAnotherShapeAreRefused) {
         std::make_unique<MemoryTable>(MakeTable(Concat("table-", t), "bfloat16", 4 + t))));
   }
   RestoreResult result;
-  RestoreOptions restore{group_.chain().interval, group_.chain().newest_first, 2};
-  ExpectFailure(Restore(&bfloat, &files_, restore, &result), StatusCode::kInvalidArgument,
+  RestoreOptions restore;
+  restore.interval = group_.chain().interval;
+  restore.newest_first = group_.chain().newest_first;
+  ExpectFailure(Restore({&bfloat}, &files_, restore, &result), StatusCode::kInvalidArgument,
                 "saved as float32 x 4, the model has bfloat16 x 4");
 }
 

@@ -72,6 +72,8 @@ class TestGroup {
       tables_.push_back(table.get());
       EXPECT_OK(group_.Attach(t, table.get(), std::move(table)));
     }
+    chain_.shard = options.group.shard;
+    chain_.num_shards = options.group.num_shards;
   }
 
   // --- Updates ---
@@ -189,11 +191,12 @@ class TestGroup {
     RestoreOptions options;
     options.interval = chain.interval;
     options.newest_first = chain.newest_first;
+    options.saved_shards = chain.num_shards;
     options.threads = threads;
     RestoreResult ignored;
     chain_ = chain;
     directory_ = directory;
-    return Restore(&group_, files_, options, result == nullptr ? &ignored : result);
+    return Restore({&group_}, files_, options, result == nullptr ? &ignored : result);
   }
   // What a fresh process gets from the latest committed checkpoint.
   Rows Restored(size_t threads = 2) {
@@ -219,6 +222,7 @@ class TestGroup {
   MemoryTable* table(size_t i) { return tables_[i]; }
   MemoryFileSystem* files() { return files_; }
   const std::string& directory() const { return directory_; }
+  void set_directory(const std::string& directory) { directory_ = directory; }
   // The numbers by which tables and tracker know the keys.
   Keys Ids(const Keys& keys) {
     if (options_.group.key_type != KeyType::kString) return keys;

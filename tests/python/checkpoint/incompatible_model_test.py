@@ -57,12 +57,6 @@ def test_other_rows(saved, values, dim):
     assert f"Received: {values.name} x {dim}. Expected: float32 x 4" in message
 
 
-@pytest.mark.parametrize("shards", [1, 3])
-def test_other_number_of_shards(saved, shards):
-    message = refusal(saved, tables.make_variable(shards=shards))
-    assert "'emb'" in message and "from 2 shards" in message and f"on {shards} devices" in message
-
-
 def test_missing_slot(tmp_path):
     variable = tables.make_variable(restrict_policy=de.FrequencyRestrictPolicy)
     tables.fill(variable, range(9))

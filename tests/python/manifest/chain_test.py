@@ -15,6 +15,7 @@ from tests.python.manifest.samples import segment
 
 SHARDS = 3
 GROUPS = ("emb", "other")
+RANKS = {"base": 0, "increment": 1, "differential": 2}
 
 subsets = st.sets(st.tuples(st.sampled_from(GROUPS), st.integers(0, SHARDS - 1)))
 cuts = st.lists(st.tuples(st.booleans(), subsets, subsets), max_size=12)
@@ -75,14 +76,19 @@ def test_any_history_gives_sound_chains_that_hold_just_what_a_restore_needs(hist
         last = manifest(kind, interval, interval if is_base else last.base_interval, segments)
         check_manifest(last, "m")
         order = restore_order(last)
-        assert list(order) == owners
-        assert {o: identities(reversed(order[o])) for o in owners} == expected
+        assert list(order) == list(dict.fromkeys(group for group, _ in owners))
+        for group, shard in owners:
+            here = [segment for segment in order[group] if segment.shard == shard]
+            assert identities(reversed(here)) == expected[group, shard]
+        for segments in order.values():
+            ages = [(RANKS[s.kind], s.interval) for s in segments]
+            assert ages == sorted(ages, reverse=True)
 
 
 def test_restore_reads_the_newest_first():
     segments = [segment(kind, i) for kind, i in (("base", 1), ("increment", 2), ("increment", 4))]
     last = one_shard("delta", 5, 1, *segments, segment("differential", 5))
-    assert identities(restore_order(last)[("emb", 0)]) == [
+    assert identities(restore_order(last)["emb"]) == [
         ("differential", 5),
         ("increment", 4),
         ("increment", 2),
@@ -90,8 +96,8 @@ def test_restore_reads_the_newest_first():
     ]
 
 
-def test_shard_without_segments_is_listed_as_empty():
-    assert restore_order(one_shard("delta", 5, 1)) == {("emb", 0): []}
+def test_group_without_segments_is_listed_as_empty():
+    assert restore_order(one_shard("delta", 5, 1)) == {"emb": []}
 
 
 def test_differential_goes_when_the_new_one_is_empty():
