@@ -58,6 +58,7 @@ bench: setup
 	$(PYTHON) benchmarks/tracker.py --small
 	$(PYTHON) benchmarks/volume.py --preset small
 	$(PYTHON) benchmarks/frequency.py --small
+	$(PYTHON) benchmarks/restore.py --small
 
 # SHORT=1 is CI's form: the same tests with fewer repetitions.
 sanitize: setup

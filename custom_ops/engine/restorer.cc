@@ -50,13 +50,14 @@ class Restorer {
 
   Status Run(RestoreResult* result) {
     ADAPTCP_RETURN_IF_ERROR(CheckShards());
-    for (const Shard& shard : shards_) {
-      ADAPTCP_RETURN_IF_ERROR(shard.group->StartRestore(options_.interval));
-    }
     segments_.resize(options_.newest_first.size());
     ADAPTCP_RETURN_IF_ERROR(ParallelFor(segments_.size(), options_.threads, [&](size_t i) {
       return Open(options_.newest_first[i], &segments_[i]);
     }));
+    for (const Shard& shard : shards_) {
+      ADAPTCP_RETURN_IF_ERROR(
+          shard.group->StartRestore(options_.interval, FewestRows() / shards_.size()));
+    }
     ADAPTCP_RETURN_IF_ERROR(ReadKeys());
     ADAPTCP_RETURN_IF_ERROR(ReadValues());
     result->rows = rows_;
@@ -76,6 +77,7 @@ class Restorer {
   Status Open(const RestoreFile& file, OpenSegment* segment) const;
   Status CheckHeader(const RestoreFile& file, const SegmentHeader& header) const;
   Status MapTables(const std::string& path, OpenSegment* segment) const;
+  size_t FewestRows() const;
   Status ReadKeys();
   Status ReadKeyBlock(OpenSegment* segment, size_t block);
   Status ReadValues();
@@ -166,6 +168,20 @@ Status Restorer::MapTables(const std::string& path, OpenSegment* segment) const 
     segment->tables.push_back(it - tables.begin());
   }
   return Status::OK();
+}
+
+// How many rows there are at least: those of one cut.
+size_t Restorer::FewestRows() const {
+  size_t most = 0;
+  size_t rows = 0;
+  for (size_t i = 0; i < segments_.size(); ++i) {
+    const RestoreFile& file = options_.newest_first[i];
+    const bool same_cut = i > 0 && file.interval == options_.newest_first[i - 1].interval &&
+                          file.kind == options_.newest_first[i - 1].kind;
+    rows = (same_cut ? rows : 0) + segments_[i].reader->rows();
+    most = std::max(most, rows);
+  }
+  return most;
 }
 
 Status Restorer::ReadKeys() {

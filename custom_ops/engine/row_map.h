@@ -51,6 +51,10 @@ class RowMap {
   // `purge_through`.
   RowEntry* FindOrInsert(int64_t key, uint64_t hash, uint32_t purge_through, bool* inserted);
 
+  // Makes room for `rows` entries at once. Needed where keys come in the order of their hashes, as
+  // from another map: into one that grows with them they would all go to the same lines.
+  void Reserve(size_t rows);
+
   // Calls visit(key, entry or nullptr) for each of n keys, in any order. Much faster than Find one
   // by one, since memory is asked for many lines at a time: first for the line of each key, then
   // for the next one of those, one in eight, that do not end there. `visit` may insert.
@@ -98,7 +102,9 @@ class RowMap {
   size_t Next(size_t line) const { return line + 1 == num_lines_ ? 0 : line + 1; }
   // Room for a key that is not in the map.
   RowEntry* FreeSlot(uint64_t hash);
+  static bool IsTooSmall(size_t rows, size_t capacity) { return 5 * rows > 4 * capacity; }
   void Grow(uint32_t purge_through);
+  void Rehash(size_t num_lines, uint32_t purge_through);
 
   // 64 bits so that Home() does not overflow; always below 2^32.
   uint64_t num_lines_;

@@ -42,4 +42,11 @@ void RowTracker::Clear() {
   }
 }
 
+void RowTracker::Reserve(size_t rows) {
+  for (Stripe& stripe : stripes_) {
+    MutexLock lock(&stripe.mu);
+    stripe.rows.Reserve(rows / kStripes);
+  }
+}
+
 }  // namespace adaptcp

@@ -85,6 +85,8 @@ class RowTracker {
 
   // Forgets everything.
   void Clear();
+  // Makes room for so many rows.
+  void Reserve(size_t rows);
 
  private:
   static size_t StripeOf(uint64_t hash) { return hash >> 56; }

@@ -130,8 +130,9 @@ class TableGroup {
 
   // --- Restore: no update and no cut may run meanwhile ---
 
-  // Forgets all rows and continues after `interval`, the interval of the restored checkpoint.
-  Status StartRestore(uint32_t interval) TF_LOCKS_EXCLUDED(gate_);
+  // Forgets all rows, makes room for so many and continues after `interval`, the interval of the
+  // restored checkpoint.
+  Status StartRestore(uint32_t interval, size_t expected_rows) TF_LOCKS_EXCLUDED(gate_);
   // Registers the rows of a key block of a segment of `kind`, newest segment first; sets live[i] to
   // 1 for keys not seen before that hold a row. Safe on several threads for one segment.
   Status RestoreRows(const RowBlock& block, SegmentKind kind, std::vector<uint8_t>* live)
@@ -186,6 +187,9 @@ class TableGroup {
   void ForgetSavedTags();
   Status CheckNoCut() TF_LOCKS_EXCLUDED(state_mu_);
   void SetState(CutState state, Cut* cut) TF_LOCKS_EXCLUDED(state_mu_);
+  // False when the key is known already or was removed.
+  static bool RestoreRow(const RowBlock& block, SegmentKind kind, const HashedKey& key,
+                         Stripe* stripe) TF_EXCLUSIVE_LOCKS_REQUIRED(stripe->mu);
   void ForgetRowsLocked() TF_EXCLUSIVE_LOCKS_REQUIRED(gate_);
   KeyInterner* interner_or_null() {
     return options_.key_type == KeyType::kString ? &interner_ : nullptr;

@@ -7,7 +7,7 @@
 
 namespace adaptcp {
 
-Status TableGroup::StartRestore(uint32_t interval) {
+Status TableGroup::StartRestore(uint32_t interval, size_t expected_rows) {
   ExclusiveLock gate(&gate_);
   if (cut_ != nullptr) {
     return FailedPrecondition("table group '", options_.name,
@@ -17,6 +17,7 @@ Status TableGroup::StartRestore(uint32_t interval) {
     return InvalidArgument("interval ", interval, " is beyond the highest, ", kMaxInterval - 1);
   }
   ForgetRowsLocked();
+  tracker_.Reserve(expected_rows);
   interval_ = interval + 1;
   committed_interval_ = interval;
   base_required_ = false;
@@ -39,35 +40,45 @@ Status TableGroup::RestoreRows(const RowBlock& block, SegmentKind kind,
   SharedLock gate(&gate_);
   const std::vector<int64_t> keys = KeysOf(block);
   live->assign(keys.size(), 0);
-  for (size_t i = 0; i < keys.size(); ++i) {
-    if (block.last_updated[i] > committed_interval_) {
-      return DataLoss("a row was last updated in interval ", block.last_updated[i],
-                      ", after the checkpoint's interval ", committed_interval_);
-    }
-    const uint64_t hash = HashKey(keys[i]);
-    Stripe* stripe = tracker_.stripe_of(hash);
-    MutexLock lock(&stripe->mu);
-    bool inserted;
-    // Tombstones must stay until the older segments were read: nothing is purged.
-    RowEntry* row = stripe->rows.FindOrInsert(keys[i], hash, /*purge_through=*/0, &inserted);
-    if (!inserted) continue;
-    row->last_updated = block.last_updated[i];
-    row->rate = block.rates[i];
-    row->history = block.flags[i] >> kRowHistoryShift;
-    if (block.flags[i] & kRowTombstone) {
-      row->removed = 1;
-      continue;
-    }
-    ++stripe->live;
-    (*live)[i] = 1;
-    row->hot = (block.flags[i] & kRowHot) != 0;
-    if (kind == SegmentKind::kDifferential) {
-      row->standing = 1;
-      row->listed = !stripe->standing.overflowed();
-      stripe->standing.Add(keys[i], stripe->rows.capacity());
-    }
+  for (uint32_t last_updated : block.last_updated) {
+    if (last_updated <= committed_interval_) continue;
+    return DataLoss("a row was last updated in interval ", last_updated,
+                    ", after the checkpoint's interval ", committed_interval_);
   }
+  tracker_.VisitByStripe(keys.data(), keys.size(),
+                         [&](Stripe* stripe, const HashedKey* run, size_t n, bool) {
+                           MutexLock lock(&stripe->mu);
+                           stripe->rows.FindAll(run, n, [&](const HashedKey& key, RowEntry* row) {
+                             if (row != nullptr) return;
+                             (*live)[key.index] = RestoreRow(block, kind, key, stripe);
+                           });
+                           return true;
+                         });
   return Status::OK();
+}
+
+bool TableGroup::RestoreRow(const RowBlock& block, SegmentKind kind, const HashedKey& key,
+                            Stripe* stripe) {
+  bool inserted;
+  // Tombstones must stay until the older segments were read: nothing is purged.
+  RowEntry* row = stripe->rows.FindOrInsert(key.key, key.hash, /*purge_through=*/0, &inserted);
+  // A key that stands twice in the block.
+  if (!inserted) return false;
+  row->last_updated = block.last_updated[key.index];
+  row->rate = block.rates[key.index];
+  row->history = block.flags[key.index] >> kRowHistoryShift;
+  if (block.flags[key.index] & kRowTombstone) {
+    row->removed = 1;
+    return false;
+  }
+  ++stripe->live;
+  row->hot = (block.flags[key.index] & kRowHot) != 0;
+  if (kind == SegmentKind::kDifferential) {
+    row->standing = 1;
+    row->listed = !stripe->standing.overflowed();
+    stripe->standing.Add(key.key, stripe->rows.capacity());
+  }
+  return true;
 }
 
 }  // namespace adaptcp

@@ -52,11 +52,20 @@ def test_tracker_reports_time_and_memory():
     assert report["checkpoint_ratio"] > 0
 
 
+def test_restore_reports_every_peer():
+    report = report_of("restore.py", "--rows", 20_000, "--rounds", 1)
+    rows = {row["contender"]: row for row in report["results"]}
+    assert list(rows) == ["adaptcp", "tfra", "upsert"]
+    assert rows["adaptcp"]["ratio"] == 1
+    assert all(row["seconds"] > 0 and row["ratio"] > 0 for row in rows.values())
+
+
 @pytest.mark.parametrize(
     "name, arguments, message",
     [
         ("training.py", ["--steps", 7, "--intervals", "5"], "--steps must be a multiple"),
         ("tracker.py", ["--rows", 100, "--dirty", 11], "--dirty must be at most a tenth"),
+        ("restore.py", ["--peers", "tape"], "--peers must be some of tfra, upsert"),
     ],
 )
 def test_sizes_that_do_not_fit_are_refused(name, arguments, message):

@@ -121,6 +121,41 @@ TEST_F(RowMapTest, MemoryIsTwentyToTwentyEightBytesARow) {
   }
 }
 
+TEST_F(RowMapTest, ReservedRoomIsEnoughAndNotTooMuch) {
+  InsertRange(0, 100);
+  map_.Reserve(100'000);
+  ExpectConsistent();
+  EXPECT_EQ(map_.used(), 100u);
+  const uint64_t generation = map_.generation();
+  InsertRange(100, 100'000);
+  EXPECT_EQ(map_.generation(), generation);
+  EXPECT_LE(map_.capacity() * sizeof(RowEntry), 28u * 100'000);
+  map_.Reserve(1000);
+  EXPECT_EQ(map_.generation(), generation);
+  ExpectConsistent();
+}
+
+TEST_F(RowMapTest, RowsOfAnotherMapInItsOrderFindTheirHomes) {
+  RowMap other;
+  bool inserted;
+  for (int64_t key = 0; key < 50'000; ++key) other.FindOrInsert(key, HashKey(key), 0, &inserted);
+  map_.Reserve(50'000);
+  // Halfway through, all rows must stand in the first half of the map, near their homes: in a map
+  // that grew with them they would have run over its end again and again.
+  size_t moved = 0;
+  for (size_t i = 0; i < other.capacity() / 2; ++i) {
+    if (!other.slot(i)->occupied) continue;
+    Insert(other.slot(i)->key);
+    ++moved;
+  }
+  size_t beyond = 0;
+  for (size_t i = map_.capacity() / 2 + 64; i < map_.capacity(); ++i) {
+    beyond += map_.slot(i)->occupied;
+  }
+  EXPECT_GT(moved, 20'000u);
+  EXPECT_EQ(beyond, 0u);
+}
+
 TEST_F(RowMapTest, GrowthForgetsRowsWhoseTombstoneIsDurable) {
   for (int64_t key = 0; key < 1000; ++key) {
     RowEntry* row = Insert(key);

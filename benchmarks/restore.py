@@ -1,0 +1,163 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Seconds to load the same rows into an empty table of TFRA's default size: our restore, and peers.
+
+Peers: `tfra` is TFRA's own load of its own files; `upsert` one bare insertion of rows that are in
+memory already, which no restore into this table can beat by much.
+
+Example:
+  python benchmarks/restore.py --rows 3000000 --dim 16 --peers tfra,upsert --json
+"""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import os
+import statistics
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+from rich.console import Console
+from tensorflow_recommenders_addons import dynamic_embedding as de
+from workloads import report
+
+import adaptcp_tf as acp
+
+OURS = "adaptcp"
+_PEERS = ("tfra", "upsert")
+_SMALL = {"rows": 100_000, "rounds": 2}
+
+
+def main() -> None:
+    args = parse_arguments()
+    conditions = report.conditions(args)
+    with tempfile.TemporaryDirectory(dir=args.directory) as directory:
+        seconds = measure(args, Path(directory))
+    results = summarize(args, seconds)
+    benchmark = {"benchmark": "restore", "conditions": conditions, "results": results}
+    report.publish(benchmark, [report.table(f"{args.rows:,} rows", results)], args.json)
+
+
+def measure(args: argparse.Namespace, directory: Path) -> dict[str, list[float]]:
+    """Loads the rows with each contender in turns; returns its seconds, one a round."""
+    status = Console(stderr=True)
+    status.print(f"saving {args.rows:,} rows")
+    keys, rows = make_rows(args)
+    table = new_table(args)
+    table.upsert(keys, rows)
+    manager = acp.CheckpointManager(str(directory / OURS), variables=[table])
+    manager.save(1)
+    manager.close()
+    table.save_to_file_system(dirpath=str(directory / "tfra"))
+    del table
+
+    contenders: dict[str, Callable[[de.Variable], float]] = {
+        OURS: lambda table: restore(table, directory / OURS, args.threads),
+        "tfra": lambda table: load(table, directory / "tfra"),
+        "upsert": lambda table: upsert(table, keys, rows),
+    }
+    seconds: dict[str, list[float]] = {name: [] for name in (OURS, *args.peers)}
+    for number in range(1, args.rounds + 1):
+        status.print(f"round {number} of {args.rounds}")
+        for name, durations in seconds.items():
+            gc.collect()
+            table = new_table(args)
+            durations.append(contenders[name](table))
+            if int(table.size()) != args.rows:
+                raise RuntimeError(f"{name} loaded {int(table.size())} rows of {args.rows}")
+            del table
+    return seconds
+
+
+def new_table(args: argparse.Namespace) -> de.Variable:
+    """An empty table of TFRA's default size; always of the same name."""
+    tf.keras.backend.clear_session()
+    return de.get_variable("restore_benchmark", dim=args.dim)
+
+
+def make_rows(args: argparse.Namespace) -> tuple[tf.Tensor, tf.Tensor]:
+    """Distinct keys [n] int64 all over their range, and random rows [n, dim] float32."""
+    numbers = np.arange(1, args.rows + 1, dtype=np.uint64)
+    keys = (numbers * np.uint64(0x9E3779B97F4A7C15)).view(np.int64)
+    rows = np.random.default_rng(args.seed).random((args.rows, args.dim), dtype=np.float32)
+    return tf.constant(keys), tf.constant(rows)
+
+
+def restore(table: de.Variable, directory: Path, threads: int) -> float:
+    options = acp.CheckpointOptions(restore_threads=threads)
+    manager = acp.CheckpointManager(str(directory), variables=[table], options=options)
+    start = time.perf_counter()
+    manager.restore()
+    seconds = time.perf_counter() - start
+    manager.close()
+    return seconds
+
+
+def load(table: de.Variable, directory: Path) -> float:
+    start = time.perf_counter()
+    table.load_from_file_system(dirpath=str(directory))
+    return time.perf_counter() - start
+
+
+def upsert(table: de.Variable, keys: tf.Tensor, rows: tf.Tensor) -> float:
+    start = time.perf_counter()
+    table.upsert(keys, rows)
+    return time.perf_counter() - start
+
+
+def summarize(args: argparse.Namespace, seconds: dict[str, list[float]]) -> list[dict[str, Any]]:
+    """One row a contender; ratios are taken within a round, since machines drift."""
+    ours = seconds[OURS]
+    results = []
+    for name, durations in seconds.items():
+        ratios = [theirs / mine for theirs, mine in zip(durations, ours)]
+        results.append(
+            {
+                "contender": name,
+                "seconds": statistics.median(durations),
+                "seconds_lowest": min(durations),
+                "seconds_highest": max(durations),
+                "ratio": statistics.median(ratios),
+                "mib_per_second": args.rows * args.dim * 4 / statistics.median(durations) / 2**20,
+            }
+        )
+    return results
+
+
+def parse_arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--rows", type=int, default=3_000_000)
+    parser.add_argument("--dim", type=int, default=16, help="length of the embedding vectors")
+    parser.add_argument(
+        "--peers",
+        type=lambda text: text.split(","),
+        default=list(_PEERS),
+        help=f"comma-separated: {', '.join(_PEERS)}",
+    )
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)))
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--directory", help="where files go; default: the temporary folder")
+    parser.add_argument("--small", action="store_true", help=f"a quick look: {_SMALL}")
+    parser.add_argument("--json", action="store_true", help="print a JSON object on the last line")
+    args = parser.parse_args()
+    if args.small:
+        vars(args).update(_SMALL)
+    if set(args.peers) - set(_PEERS) or min(args.rows, args.dim, args.rounds, args.threads) < 1:
+        parser.error(
+            f"--peers must be some of {', '.join(_PEERS)}, and numbers positive. Received: "
+            f"{args.peers}, {args.rows} rows, dim {args.dim}, {args.rounds} rounds, "
+            f"{args.threads} threads."
+        )
+    return args
+
+
+if __name__ == "__main__":
+    main()
