@@ -27,6 +27,10 @@ class IncompatibleModelError(AdaptCPError, ValueError):
     """The model and the checkpoint do not fit: other variables, dtypes or dimensions."""
 
 
+class InexactCheckpointError(AdaptCPError, ValueError):
+    """The checkpoint was stored with fewer bits than the rows had, and that was not accepted."""
+
+
 class CheckpointFailedError(AdaptCPError, RuntimeError):
     """A checkpoint failed in the background; raised by the next `save` or `wait`."""
 

@@ -45,15 +45,15 @@ Status TableGroup::RestoreRows(const RowBlock& block, SegmentKind kind,
     return DataLoss("a row was last updated in interval ", last_updated,
                     ", after the checkpoint's interval ", committed_interval_);
   }
-  tracker_.VisitByStripe(keys.data(), keys.size(),
-                         [&](Stripe* stripe, const HashedKey* run, size_t n, bool) {
-                           MutexLock lock(&stripe->mu);
-                           stripe->rows.FindAll(run, n, [&](const HashedKey& key, RowEntry* row) {
-                             if (row != nullptr) return;
-                             (*live)[key.index] = RestoreRow(block, kind, key, stripe);
-                           });
-                           return true;
-                         });
+  const auto restore_run = [&](Stripe* stripe, const HashedKey* run, size_t n, bool) {
+    MutexLock lock(&stripe->mu);
+    const auto restore_row = [&](const HashedKey& key, RowEntry* row) TF_NO_THREAD_SAFETY_ANALYSIS {
+      if (row == nullptr) (*live)[key.index] = RestoreRow(block, kind, key, stripe);
+    };
+    stripe->rows.FindAll(run, n, restore_row);
+    return true;
+  };
+  tracker_.VisitByStripe(keys.data(), keys.size(), restore_run);
   return Status::OK();
 }
 

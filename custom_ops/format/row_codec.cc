@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Quantised rows: per vector the two ends of a range, then a code of a few bits for each value.
+// Half-precision rows, and quantised ones: per vector the two ends of a range, then a code of a few
+// bits for each value.
 
 #include "custom_ops/format/row_codec.h"
 
@@ -31,6 +32,8 @@ int CodeBits(Encoding encoding) {
     case Encoding::kInt8:
       return 8;
     case Encoding::kRaw:
+    case Encoding::kFloat16:
+    case Encoding::kBfloat16:
       break;
   }
   return 0;
@@ -120,6 +123,74 @@ Range FullRange(const char* row, size_t dim) {
   return Range{kNan, kNan};
 }
 
+float ToFloat(float value) { return value; }
+// Finite values beyond the largest become that.
+float ToFloat(double value) {
+  constexpr double kLargest = std::numeric_limits<float>::max();
+  return static_cast<float>(std::isfinite(value) ? std::clamp(value, -kLargest, kLargest) : value);
+}
+
+// Rounds to the nearest, ties to even. Finite values beyond the largest become that.
+uint16_t ToFloat16(float value) {
+  constexpr uint16_t kLargest = 0x7bff;  // 65504
+  uint32_t bits;
+  std::memcpy(&bits, &value, sizeof(bits));
+  const auto sign = static_cast<uint16_t>(bits >> 16 & 0x8000);
+  const uint32_t magnitude = bits & 0x7fffffff;
+  if (magnitude > 0x7f800000) return sign | 0x7e00;
+  if (magnitude == 0x7f800000) return sign | 0x7c00;
+  if (magnitude >= 0x477ff000) return sign | kLargest;  // 65520, which would round to infinity
+  if (magnitude < 0x38800000) {
+    // Below 2^-14 a step is 2^-24: adding 0.5, whose steps are of that size, rounds the value.
+    float rounded;
+    std::memcpy(&rounded, &magnitude, sizeof(rounded));
+    rounded += 0.5f;
+    std::memcpy(&bits, &rounded, sizeof(bits));
+    return static_cast<uint16_t>(sign | (bits - 0x3f000000));
+  }
+  const uint32_t rebased = magnitude - (112u << 23);
+  return static_cast<uint16_t>(sign | ((rebased + 0xfff + (rebased >> 13 & 1)) >> 13));
+}
+
+float FromFloat16(uint16_t half) {
+  const uint32_t sign = static_cast<uint32_t>(half & 0x8000) << 16;
+  const uint32_t exponent = half >> 10 & 0x1f;
+  const uint32_t fraction = half & 0x3ff;
+  uint32_t bits;
+  if (exponent == 0) {
+    const float magnitude = static_cast<float>(fraction) * 0x1p-24f;
+    std::memcpy(&bits, &magnitude, sizeof(bits));
+  } else if (exponent == 0x1f) {
+    bits = 0x7f800000 | fraction << 13;
+  } else {
+    bits = (exponent + 112) << 23 | fraction << 13;
+  }
+  bits |= sign;
+  float value;
+  std::memcpy(&value, &bits, sizeof(value));
+  return value;
+}
+
+// As ToFloat16.
+uint16_t ToBfloat16(float value) {
+  constexpr uint16_t kLargest = 0x7f7f;
+  uint32_t bits;
+  std::memcpy(&bits, &value, sizeof(bits));
+  const auto sign = static_cast<uint16_t>(bits >> 16 & 0x8000);
+  const uint32_t magnitude = bits & 0x7fffffff;
+  if (magnitude > 0x7f800000) return sign | 0x7fc0;
+  if (magnitude == 0x7f800000) return sign | 0x7f80;
+  const uint32_t rounded = (magnitude + 0x7fff + (magnitude >> 16 & 1)) >> 16;
+  return static_cast<uint16_t>(sign | std::min<uint32_t>(rounded, kLargest));
+}
+
+float FromBfloat16(uint16_t half) {
+  const uint32_t bits = static_cast<uint32_t>(half) << 16;
+  float value;
+  std::memcpy(&value, &bits, sizeof(value));
+  return value;
+}
+
 void StoreRange(const Range& range, char* encoded) {
   const float ends[2] = {static_cast<float>(range.low), static_cast<float>(range.high)};
   static_assert(sizeof(ends) == kRangeBytes);
@@ -139,7 +210,8 @@ RowCodec::RowCodec(const TableSpec& table, Encoding encoding)
       double_values_(table.dtype == "float64"),
       dim_(table.dim),
       row_bytes_(table.row_bytes),
-      encoded_bytes_(kRangeBytes + (dim_ * CodeBits(encoding) + 7) / 8) {
+      encoded_bytes_(CodeBits(encoding) == 0 ? dim_ * sizeof(uint16_t)
+                                             : kRangeBytes + (dim_ * CodeBits(encoding) + 7) / 8) {
   const bool floats = double_values_ || table.dtype == "float32";
   if (!floats || encoded_bytes_ >= row_bytes_) encoding_ = Encoding::kRaw;
   if (encoding_ == Encoding::kRaw) encoded_bytes_ = row_bytes_;
@@ -167,6 +239,26 @@ void RowCodec::Decode(const char* encoded, size_t n, char* rows) const {
 
 template <typename Value>
 void RowCodec::EncodeRow(const char* row, char* encoded) const {
+  if (CodeBits(encoding_) > 0) return QuantizeRow<Value>(row, encoded);
+  for (size_t i = 0; i < dim_; ++i) {
+    const float value = ToFloat(ValueAt<Value>(row, i));
+    const uint16_t half = encoding_ == Encoding::kFloat16 ? ToFloat16(value) : ToBfloat16(value);
+    std::memcpy(encoded + i * sizeof(half), &half, sizeof(half));
+  }
+}
+
+template <typename Value>
+void RowCodec::DecodeRow(const char* encoded, char* row) const {
+  if (CodeBits(encoding_) > 0) return DequantizeRow<Value>(encoded, row);
+  for (size_t i = 0; i < dim_; ++i) {
+    const auto half = ValueAt<uint16_t>(encoded, i);
+    const Value value = encoding_ == Encoding::kFloat16 ? FromFloat16(half) : FromBfloat16(half);
+    std::memcpy(row + i * sizeof(value), &value, sizeof(value));
+  }
+}
+
+template <typename Value>
+void RowCodec::QuantizeRow(const char* row, char* encoded) const {
   const int bits = CodeBits(encoding_);
   Range range = FullRange<Value>(row, dim_);
   std::memset(encoded + kRangeBytes, 0, encoded_bytes_ - kRangeBytes);
@@ -187,7 +279,7 @@ void RowCodec::EncodeRow(const char* row, char* encoded) const {
 }
 
 template <typename Value>
-void RowCodec::DecodeRow(const char* encoded, char* row) const {
+void RowCodec::DequantizeRow(const char* encoded, char* row) const {
   const int bits = CodeBits(encoding_);
   const Quantizer quantizer(LoadRange(encoded), bits);
   const uint32_t mask = (1u << bits) - 1;

@@ -35,6 +35,10 @@ class RowCodec {
   void EncodeRow(const char* row, char* encoded) const;
   template <typename Value>
   void DecodeRow(const char* encoded, char* row) const;
+  template <typename Value>
+  void QuantizeRow(const char* row, char* encoded) const;
+  template <typename Value>
+  void DequantizeRow(const char* encoded, char* row) const;
 
   Encoding encoding_;
   bool double_values_;

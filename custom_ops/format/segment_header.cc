@@ -33,7 +33,7 @@ uint8_t PackEncodings(const SegmentHeader& header) {
 }
 
 Status ReadEncodings(ByteReader* reader, SegmentHeader* header) {
-  constexpr auto kLast = static_cast<uint8_t>(Encoding::kInt8);
+  constexpr auto kLast = static_cast<uint8_t>(Encoding::kBfloat16);
   const Origin origin = reader->here();
   uint8_t byte = 0;
   ADAPTCP_RETURN_IF_ERROR(reader->ReadInt("encoding", &byte));
@@ -136,6 +136,10 @@ const char* EncodingName(Encoding encoding) {
       return "int4";
     case Encoding::kInt8:
       return "int8";
+    case Encoding::kFloat16:
+      return "float16";
+    case Encoding::kBfloat16:
+      return "bfloat16";
   }
   return "unknown";
 }

@@ -19,15 +19,23 @@ constexpr uint32_t kFormatVersion = 1;
 
 enum class SegmentKind : uint8_t { kBase = 0, kIncrement = 1, kDifferential = 2 };
 enum class KeyType : uint8_t { kInt64 = 0, kInt32 = 1, kString = 2 };
-// How the float32 and float64 values of a table are stored. kInt...: that many bits a value and the
-// range of the values of each vector; not exact.
-enum class Encoding : uint8_t { kRaw = 0, kInt2 = 1, kInt3 = 2, kInt4 = 3, kInt8 = 4 };
+// How the float32 and float64 values of a table are stored. All but kRaw lose bits. kInt...: that
+// many bits a value, and the range of the values of each vector.
+enum class Encoding : uint8_t {
+  kRaw = 0,
+  kInt2 = 1,
+  kInt3 = 2,
+  kInt4 = 3,
+  kInt8 = 4,
+  kFloat16 = 5,
+  kBfloat16 = 6,
+};
 
 // The words of the manifest and of file names: "base", "increment", "differential".
 const char* SegmentKindName(SegmentKind kind);
 // "int64", "int32", "string".
 const char* KeyTypeName(KeyType type);
-// "raw", "int2", "int3", "int4", "int8".
+// "raw", "int2", "int3", "int4", "int8", "float16", "bfloat16".
 const char* EncodingName(Encoding encoding);
 // Bytes of one element of a value dtype by its TensorFlow name ("float32"); 0 when rows of that
 // dtype cannot be stored.

@@ -35,14 +35,17 @@ std::string StringInput(OpKernelContext* context, int input) {
 }
 
 Status EncodingFromName(const std::string& name, Encoding* encoding) {
-  for (Encoding e :
-       {Encoding::kRaw, Encoding::kInt2, Encoding::kInt3, Encoding::kInt4, Encoding::kInt8}) {
+  constexpr Encoding kAll[] = {Encoding::kRaw,     Encoding::kInt2, Encoding::kInt3,
+                               Encoding::kInt4,    Encoding::kInt8, Encoding::kFloat16,
+                               Encoding::kBfloat16};
+  for (Encoding e : kAll) {
     if (name == EncodingName(e)) {
       *encoding = e;
       return Status::OK();
     }
   }
-  return InvalidArgument("encoding: expected raw, int2, int3, int4 or int8, received '", name, "'");
+  return InvalidArgument("encoding: expected raw, int2, int3, int4, int8, float16 or bfloat16, ",
+                         "received '", name, "'");
 }
 
 class BeginOp : public tensorflow::OpKernel {

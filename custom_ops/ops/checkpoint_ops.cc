@@ -50,8 +50,8 @@ REGISTER_OP("AdaptcpBegin")
     .Input("rate_half_life: float")
     .Attr("N: int >= 1")
     .Attr("stop_and_copy: bool = false")
-    .Attr("encoding: {'raw', 'int2', 'int3', 'int4', 'int8'} = 'raw'")
-    .Attr("slot_encoding: {'raw', 'int2', 'int3', 'int4', 'int8'} = 'raw'")
+    .Attr("encoding: string = 'raw'")
+    .Attr("slot_encoding: string = 'raw'")
     .SetIsStateful()
     .SetShapeFn(AllScalars)
     .Doc(R"doc(
@@ -68,8 +68,9 @@ hysteresis: [] relative width of the band around hot_threshold in which a row ke
 rate_half_life: [] after how many intervals, from this cut on, an update counts half in the update rate
   of its row.
 stop_and_copy: whether AdaptcpCopyRows will be called on each group before training goes on.
-encoding: how float32 and float64 values of the first table, the parameter, are stored: raw, or with so
-  many bits a value between the ends of its vector's range, which is not exact.
+encoding: how float32 and float64 values of the first table, the parameter, are stored: "raw", or, not
+  exact, "float16", "bfloat16", or "int2", "int3", "int4", "int8": so many bits a value, between the ends
+  of its vector's range.
 slot_encoding: the same, for the other tables.
 )doc");
 

@@ -13,6 +13,7 @@ from typing import Any
 from adaptcp_tf import errors
 from adaptcp_tf._src.checkpoint.building import build_optimizer, defer_until_built, is_built
 from adaptcp_tf._src.checkpoint.dense import dense_variables, take_snapshot
+from adaptcp_tf._src.checkpoint.encodings import check_exact, decide
 from adaptcp_tf._src.checkpoint.options import CheckpointOptions
 from adaptcp_tf._src.checkpoint.restoring import RestoreReport, Selection, restore_checkpoint
 from adaptcp_tf._src.checkpoint.saving import Cut, Saver, SaveReport
@@ -161,7 +162,8 @@ class CheckpointManager:
             CheckpointFailedError: an earlier checkpoint failed in the background; told once. This
                 one was not begun, call again.
             CheckpointExistsError: the directory holds this step or a later one.
-            InvalidOptionError: the step is not an integer from 0, or too large.
+            InvalidOptionError: the step is not an integer from 0, or too large; or the strategy wants
+                fewer bits than `exact` allows.
             IncompatibleModelError: tables were updated behind the manager's back.
         """
         start = time.perf_counter()
@@ -245,6 +247,7 @@ class CheckpointManager:
         Raises:
             CheckpointNotFoundError: there is no such checkpoint.
             CorruptCheckpointError: a file of it is missing or damaged.
+            InexactCheckpointError: it does not hold every bit, and the options say exact=True.
             IncompatibleModelError: the model is not the one that was saved.
             InvalidOptionError: `groups` names a variable that the checkpoint does not have.
             StorageError: a file could not be read.
@@ -254,6 +257,8 @@ class CheckpointManager:
         if self._saving is not None:
             concurrent.futures.wait([self._saving])
         manifest = self._read_manifest(step)
+        if self._options.exact:
+            check_exact(manifest)
         if self._model is not None and not is_built(self._model):
             self._store.validate(manifest)
             defer_until_built(self._model, lambda: self._restore(manifest, selection))
@@ -349,7 +354,7 @@ class CheckpointManager:
     def _begin(self, step: int, position: Position | None, counters: dict[str, Any]) -> Cut:
         stats = check_all_tracked(self._groups)
         base = self._saver.previous is None or any(s["base_required"] for s in stats)
-        decision = self._policy.decide()
+        decision = decide(self._policy, self._options)
         base = base or decision.base
         interval = max((s["interval"] for s in stats), default=self._next_interval())
         dense = take_snapshot(dense_variables(self._model, self._optimizer))

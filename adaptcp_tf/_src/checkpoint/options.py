@@ -9,6 +9,7 @@ import sys
 from typing import Any
 
 from adaptcp_tf import errors
+from adaptcp_tf._src.manifest.types import ENCODINGS, RAW
 from adaptcp_tf._src.policy import STRATEGIES, Policy
 
 # Python 3.9 has no keyword-only dataclasses; there the same calls work without the check.
@@ -35,6 +36,12 @@ class CheckpointOptions:
             the restarts of this run.
         rate_half_life_intervals: after how many checkpoints an update counts half in the update
             rate of its row.
+        encoding: how float32 and float64 parameters are stored: "raw"; or smaller and not exact:
+            "float16", "bfloat16", or "int8", "int4", "int3", "int2", with so many bits a value between
+            the least and the largest of its vector.
+        slot_encoding: the same of the optimizer's slots. "bfloat16" keeps their magnitude; others may
+            round a second moment to 0, which makes Adam's next step large.
+        exact: refuse to save or restore anything else than every bit.
         max_to_keep: how many of the newest checkpoints stay restorable; None keeps all.
         keep_period: besides, keep checkpoints whose step is a multiple of this.
         when_busy: what `save` does while the previous checkpoint is still being saved: "skip" it,
@@ -50,6 +57,9 @@ class CheckpointOptions:
     base_every: int | None = None
     mean_secs_between_failures: float | None = None
     rate_half_life_intervals: float = 16.0
+    encoding: str = RAW
+    slot_encoding: str = RAW
+    exact: bool = False
     max_to_keep: int | None = 3
     keep_period: int | None = None
     when_busy: str = "skip"
@@ -87,6 +97,10 @@ class CheckpointOptions:
             0 < self.rate_half_life_intervals < math.inf,
             "a positive number of intervals",
         )
+        for name in ("encoding", "slot_encoding"):
+            value = getattr(self, name)
+            self._check(name, value in ENCODINGS, f"one of {', '.join(ENCODINGS)}")
+            self._check(name, not self.exact or value == RAW, f"{RAW!r}, since exact=True")
         self._check("restore_threads", _is_positive(self.restore_threads), "a positive integer")
         self._check("when_busy", self.when_busy in ("skip", "wait"), "'skip' or 'wait'")
 

@@ -47,8 +47,8 @@ class AdaptiveCheckpoint(tf.keras.callbacks.Callback):
             that the strategy "adaptive" finds to lose least, by what checkpoints cost and failures
             lose in this run; at first every minute.
         strategy, hot_threshold, hysteresis, base_every, mean_secs_between_failures,
-            rate_half_life_intervals, max_to_keep, keep_period, when_busy, restore_threads,
-            steal_lock, progress: as in `CheckpointOptions`.
+            rate_half_life_intervals, encoding, slot_encoding, exact, max_to_keep, keep_period,
+            when_busy, restore_threads, steal_lock, progress: as in `CheckpointOptions`.
         restore: whether to continue from the newest checkpoint.
         save_at_end: whether to save when `fit` ends.
 

@@ -15,7 +15,7 @@ DIFFERENTIAL = "differential"
 DELTA = "delta"
 
 RAW = "raw"
-ENCODINGS = (RAW, "int2", "int3", "int4", "int8")
+ENCODINGS = (RAW, "int2", "int3", "int4", "int8", "float16", "bfloat16")
 
 # Python 3.9 has no keyword-only dataclasses; there the same calls work without the check.
 _KEYWORD_ONLY = {"kw_only": True} if sys.version_info >= (3, 10) else {}
@@ -184,9 +184,14 @@ class Manifest:
         }
 
     @property
+    def encodings(self) -> list[str]:
+        """The encodings of its segments, of parameters and of slots."""
+        return sorted({name for s in self.segments for name in (s.encoding, s.slot_encoding)})
+
+    @property
     def exact(self) -> bool:
         """Whether a restore gives every row bit for bit what it was at the cut."""
-        return all(s.encoding == RAW and s.slot_encoding == RAW for s in self.segments)
+        return set(self.encodings) <= {RAW}
 
     def files(self) -> dict[str, int]:
         """Returns path relative to the checkpoint directory -> size in bytes, for each file.

@@ -20,8 +20,9 @@ class Decision:
         hysteresis: relative width of the band around the threshold in which a row keeps its class.
         stop_and_copy: whether training waits until all rows are copied, instead of saving those that
             it updates meanwhile.
-        encoding: how float32 and float64 parameters are stored: "raw", or "int2", "int3", "int4" or
-            "int8", with so many bits a value, which is not exact.
+        encoding: how float32 and float64 parameters are stored: "raw", which leaves it to the options,
+            or, not exact, "float16", "bfloat16", or "int2", "int3", "int4" or "int8", with so many
+            bits a value.
         slot_encoding: the same of the optimizer's slots.
     """
 

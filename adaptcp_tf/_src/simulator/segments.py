@@ -44,7 +44,10 @@ class Table:
         value_bytes = _VALUE_BYTES.get(self.dtype)
         if encoding == "raw" or value_bytes is None:
             return self.row_bytes
-        bits = int(encoding[len("int") :]) * (self.row_bytes // value_bytes)
+        dim = self.row_bytes // value_bytes
+        if encoding in ("float16", "bfloat16"):
+            return min(self.row_bytes, 2 * dim)
+        bits = int(encoding[len("int") :]) * dim
         return min(self.row_bytes, _RANGE_BYTES + -(-bits // 8))
 
 
@@ -84,7 +87,7 @@ class RowLayout:
 
         Args:
             rows: how many.
-            encoding: of the parameter: "raw", "int2", "int3", "int4" or "int8".
+            encoding: of the parameter: "raw", "int2", "int3", "int4", "int8", "float16" or "bfloat16".
             slot_encoding: the same of the slots.
         """
         if rows == 0:

@@ -233,7 +233,7 @@ def begin_cut(
         hysteresis: relative width of the band in which a row keeps its class.
         rate_half_life_intervals: after how many intervals an update counts half in a row's rate.
         stop_and_copy: whether all rows are copied before this returns.
-        encoding: how float values of parameters are stored: "raw", "int2", "int3", "int4", "int8".
+        encoding: how float values of parameters are stored; "raw" keeps every bit.
         slot_encoding: the same of slots.
 
     Raises:

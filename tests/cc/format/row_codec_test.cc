@@ -197,6 +197,71 @@ TEST(RowCodecTest, RowsAreEncodedEachForItself) {
   EXPECT_EQ(together, one_by_one);
 }
 
+TEST(RowCodecTest, HalfPrecisionTakesTheNearestValue) {
+  std::mt19937 random(6);
+  std::uniform_real_distribution<float> exponent(-20, 15);
+  for (int round = 0; round < 2000; ++round) {
+    const float value = (random() % 2 ? 1.0f : -1.0f) * std::exp2(exponent(random));
+    const std::vector<float> row(2, value);
+    // 10 and 7 bits of fraction; a float16 below 2^-14 has fixed steps of 2^-24.
+    const float half_step = std::max(std::abs(value) * 0x1p-11f, 0x1p-25f);
+    EXPECT_LE(std::abs(RoundTrip(row, "float32", Encoding::kFloat16)[1] - value), half_step);
+    EXPECT_LE(std::abs(RoundTrip(row, "float32", Encoding::kBfloat16)[1] - value),
+              std::abs(value) * 0x1p-8f);
+  }
+}
+
+TEST(RowCodecTest, EveryFloat16AndBfloat16ComesBackExactly) {
+  for (Encoding encoding : {Encoding::kFloat16, Encoding::kBfloat16}) {
+    const RowCodec codec(MakeTable("t", "float32", 1), encoding);
+    for (uint32_t bits = 0; bits < 1 << 16; ++bits) {
+      const auto half = static_cast<uint16_t>(bits);
+      float value;
+      codec.Decode(reinterpret_cast<const char*>(&half), 1, reinterpret_cast<char*>(&value));
+      uint16_t again;
+      codec.Encode(reinterpret_cast<const char*>(&value), 1, reinterpret_cast<char*>(&again));
+      if (std::isnan(value)) {
+        float decoded;
+        codec.Decode(reinterpret_cast<const char*>(&again), 1, reinterpret_cast<char*>(&decoded));
+        EXPECT_TRUE(std::isnan(decoded));
+      } else {
+        ASSERT_EQ(again, half) << EncodingName(encoding);
+      }
+    }
+  }
+}
+
+TEST(RowCodecTest, HalfPrecisionRoundsTiesToEvenAndKeepsFiniteValuesFinite) {
+  constexpr float kInfinity = std::numeric_limits<float>::infinity();
+  constexpr float kMax = std::numeric_limits<float>::max();
+  const auto float16 = [](float value) {
+    return RoundTrip(std::vector<float>{value}, "float32", Encoding::kFloat16)[0];
+  };
+  const auto bfloat16 = [](float value) {
+    return RoundTrip(std::vector<float>{value}, "float32", Encoding::kBfloat16)[0];
+  };
+  EXPECT_EQ(float16(1 + 0x1p-11f), 1.0f);
+  EXPECT_EQ(float16(1 + 0x3p-11f), 1 + 0x1p-9f);
+  EXPECT_EQ(float16(0x1p-25f), 0.0f);
+  EXPECT_EQ(float16(0x3p-25f), 0x1p-23f);
+  EXPECT_EQ(float16(65519.0f), 65504.0f);
+  EXPECT_EQ(float16(65520.0f), 65504.0f);
+  EXPECT_EQ(float16(-kMax), -65504.0f);
+  EXPECT_EQ(float16(-kInfinity), -kInfinity);
+  EXPECT_EQ(bfloat16(1 + 0x1p-8f), 1.0f);
+  EXPECT_EQ(bfloat16(1 + 0x3p-8f), 1 + 0x1p-6f);
+  EXPECT_LT(bfloat16(kMax), kInfinity);
+  EXPECT_EQ(bfloat16(kInfinity), kInfinity);
+  EXPECT_EQ(RoundTrip(std::vector<double>{1e300, 0.5}, "float64", Encoding::kBfloat16)[1], 0.5);
+}
+
+TEST(RowCodecTest, HalfPrecisionHalvesARow) {
+  EXPECT_EQ(RowCodec(MakeTable("t", "float32", 1), Encoding::kFloat16).encoded_bytes(), 2u);
+  EXPECT_EQ(RowCodec(MakeTable("t", "float64", 3), Encoding::kBfloat16).encoded_bytes(), 6u);
+  EXPECT_TRUE(RowCodec(MakeTable("t", "float16", 64), Encoding::kBfloat16).raw());
+  EXPECT_TRUE(RowCodec(MakeTable("t", "int32", 64), Encoding::kFloat16).raw());
+}
+
 TEST(RowCodecTest, AnyBytesGiveSomeRow) {
   std::mt19937 random(5);
   for (int round = 0; round < 5000; ++round) {

@@ -115,9 +115,9 @@ TEST(SegmentHeaderTest, UnknownMagicVersionKindKeyTypeAndEncodingAreRefused) {
                 "file.acp: offset 24: segment kind: expected at most 2, found 3");
   ExpectFailure(Decode(FlippedAt(good, 29, 3)), StatusCode::kDataLoss,
                 "file.acp: offset 41: key type: expected at most 2, found 3");
-  ExpectFailure(Decode(FlippedAt(good, 30, 5)), StatusCode::kDataLoss,
-                "file.acp: offset 42: encoding: expected at most 4 for each half, found 5 and 0");
-  ExpectFailure(Decode(FlippedAt(good, 30, 0x51)), StatusCode::kDataLoss, "found 1 and 5");
+  ExpectFailure(Decode(FlippedAt(good, 30, 7)), StatusCode::kDataLoss,
+                "file.acp: offset 42: encoding: expected at most 6 for each half, found 7 and 0");
+  ExpectFailure(Decode(FlippedAt(good, 30, 0x71)), StatusCode::kDataLoss, "found 1 and 7");
 }
 
 TEST(SegmentHeaderTest, TruncatedOrPaddedHeadersAreRefused) {

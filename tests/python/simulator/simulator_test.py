@@ -176,6 +176,16 @@ def test_training_waits_for_a_stop_and_copy_snapshot():
         assert stall == secs == pytest.approx(1000 * 192 * 1e-6)
 
 
+@pytest.mark.parametrize(
+    ("encoding", "row_bytes"),
+    [("raw", 64), ("float16", 32), ("bfloat16", 32), ("int8", 24), ("int3", 14)],
+)
+def test_encodings_make_rows_smaller(encoding, row_bytes):
+    layout = RowLayout.of_floats(16, slots=1)
+    sizes = [layout.segment_bytes(rows, encoding) for rows in (100, 200)]
+    assert sizes[1] - sizes[0] == 100 * (15 + row_bytes + 64)
+
+
 def test_segment_of_no_rows_is_no_file():
     assert RowLayout.of_floats(16, slots=2).segment_bytes(0) == 0
 
