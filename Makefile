@@ -17,7 +17,8 @@ PACKAGE := .venv/package-tf$(TF)
 LIBRARY := adaptcp_tf/_src/ops/_adaptcp_ops.so
 
 REQUIREMENTS := requirements-tf$(TF).txt requirements-dev.txt
-LIBRARY_SOURCES := .bazelrc WORKSPACE $(shell find custom_ops -not -path '*/testing*')
+LIBRARY_SOURCES := .bazelrc WORKSPACE $(shell find custom_ops -not -path '*/testing*') \
+	$(shell find custom_ops/testing/slow_store)
 CC_FILES = $(shell find custom_ops tests/cc -name '*.cc' -o -name '*.h')
 
 setup: $(PACKAGE) $(LIBRARY)
@@ -74,4 +75,4 @@ soak: setup
 clean:
 	if command -v bazel >/dev/null; then bazel clean --expunge; fi
 	rm -rf .venv build dist out adaptcp_tf.egg-info .tf_configure.bazelrc
-	rm -f $(LIBRARY) adaptcp_tf/_src/ops/build_info.py
+	rm -f $(LIBRARY) adaptcp_tf/_src/ops/build_info.py benchmarks/workloads/_slow_store.so

@@ -14,6 +14,9 @@ from setuptools.command.build_ext import build_ext
 ROOT = Path(__file__).resolve().parent
 TARGET = "//custom_ops:_adaptcp_ops.so"
 PACKAGE_DIR = Path("adaptcp_tf", "_src", "ops")
+# For tests and benchmarks of this folder; not part of the package.
+SLOW_STORE = "//custom_ops/testing/slow_store:_slow_store.so"
+WORKLOADS_DIR = Path("benchmarks", "workloads")
 
 BUILD_INFO = '''\
 # SPDX-License-Identifier: Apache-2.0
@@ -56,6 +59,15 @@ def write_if_changed(path: Path, text: str) -> None:
         path.write_text(text)
 
 
+def replace_library(bin_dir: Path, target: str, directory: Path) -> None:
+    """Copies the library of a Bazel target to a directory."""
+    package, name = target.removeprefix("//").split(":")
+    # Under a temporary name first: a running process may have the old library mapped.
+    temporary = directory / f"{name}.new"
+    shutil.copyfile(bin_dir / package / name, temporary)
+    temporary.replace(directory / name)
+
+
 class BazelBuildExt(build_ext):
     """Builds the op library with Bazel instead of a compiler chosen by setuptools."""
 
@@ -72,30 +84,29 @@ class BazelBuildExt(build_ext):
             write_if_changed(
                 ROOT / ".tf_configure.bazelrc", "".join(f"build {flag}\n" for flag in environment)
             )
-        library = self._build(environment)
+        bin_dir = self._build(environment, [TARGET, SLOW_STORE] if in_place else [TARGET])
         output_dir = (ROOT if in_place else Path(self.build_lib).resolve()) / PACKAGE_DIR
         output_dir.mkdir(parents=True, exist_ok=True)
-        # Under a temporary name first: a running process may have the old library mapped.
-        temporary = output_dir / "_adaptcp_ops.so.new"
-        shutil.copyfile(library, temporary)
-        temporary.replace(output_dir / "_adaptcp_ops.so")
+        replace_library(bin_dir, TARGET, output_dir)
+        if in_place:
+            replace_library(bin_dir, SLOW_STORE, ROOT / WORKLOADS_DIR)
         write_if_changed(output_dir / "build_info.py", BUILD_INFO.format(version=version))
 
-    def _build(self, environment: list[str]) -> Path:
-        """Runs Bazel and returns the path of the library it built."""
+    def _build(self, environment: list[str], targets: list[str]) -> Path:
+        """Runs Bazel and returns the folder of what it built."""
         bazel = shutil.which("bazel")
         if bazel is None:
             raise SystemExit(
                 "Building adaptcp_tf needs Bazel, and there is no `bazel` on PATH. Install it "
                 "(apt-get install bazel-bootstrap), or run `make setup` as root, which does so."
             )
-        if subprocess.run([bazel, "build", *environment, TARGET], cwd=ROOT).returncode != 0:
-            raise SystemExit(f"Bazel could not build {TARGET}; the reason stands above.")
+        if subprocess.run([bazel, "build", *environment, *targets], cwd=ROOT).returncode != 0:
+            raise SystemExit(f"Bazel could not build {targets}; the reason stands above.")
         info = [bazel, "info", *environment, "bazel-bin"]
         bin_dir = subprocess.run(
             info, cwd=ROOT, check=True, stdout=subprocess.PIPE, text=True
         ).stdout.strip()
-        return Path(bin_dir, "custom_ops", "_adaptcp_ops.so")
+        return Path(bin_dir)
 
     def get_outputs(self) -> list[str]:
         output_dir = Path(self.build_lib, PACKAGE_DIR)

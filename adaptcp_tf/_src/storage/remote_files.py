@@ -9,6 +9,7 @@ from adaptcp_tf._src.storage import local_files
 
 # Writing an object is atomic there, and a rename would only copy it once more.
 _OBJECT_STORES = ("gs", "s3", "az", "oss")
+_LIST_ATTEMPTS = 3
 
 
 def _tf():
@@ -46,8 +47,19 @@ def _write(path: str, data: bytes) -> None:
 
 def list_dir(path: str) -> list[str]:
     """Returns the names in a directory."""
-    # Object stores mark "directories" with a trailing slash.
-    return [name.rstrip("/") for name in _tf().io.gfile.listdir(path)]
+    tf = _tf()
+    for _ in range(_LIST_ATTEMPTS):
+        try:
+            # Object stores mark "directories" with a trailing slash.
+            return [name.rstrip("/") for name in tf.io.gfile.listdir(path)]
+        except tf.errors.NotFoundError:
+            # TensorFlow says so too when the store did not answer whether this is a directory. Who
+            # believes it takes a store that is down for an empty one: ask again, in a way that
+            # tells the two apart.
+            tf.io.gfile.stat(path)
+    raise tf.errors.UnavailableError(
+        None, None, f"{path} is there, but could not be listed {_LIST_ATTEMPTS} times"
+    )
 
 
 def exists(path: str) -> bool:

@@ -13,6 +13,7 @@ CLASSES = [value for _, value in inspect.getmembers(errors, inspect.isclass)]
 BUILTINS = {
     errors.InvalidOptionError: ValueError,
     errors.IncompatibleModelError: ValueError,
+    errors.InexactCheckpointError: ValueError,
     errors.CheckpointFailedError: RuntimeError,
     errors.CheckpointNotFoundError: FileNotFoundError,
     errors.CheckpointExistsError: FileExistsError,
