@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Check-N-Run: stop-and-copy snapshots, quantised or not, and how exactly they come back."""
 
-import itertools
 import logging
 
 import numpy as np
@@ -70,7 +69,7 @@ def test_more_bits_are_nearer(tmp_path):
     for bits in (2, 3, 4, 8):
         expected, restored, *_ = save_and_restore(tmp_path / str(bits), CheckNRun(bits))
         errors.append(np.square(values(restored, expected) - values(expected, expected)).sum())
-    assert all(more > 2 * fewer for more, fewer in itertools.pairwise(errors))
+    assert all(more > 2 * fewer for more, fewer in zip(errors, errors[1:]))
 
 
 def test_training_that_goes_on_finds_nothing_left_to_save(tmp_path):
