@@ -30,9 +30,14 @@ def defer_until_built(model: tf.keras.Model, action: Callable[[], Any]) -> None:
     """Runs `action` when the model's first call has made its variables, before its result counts.
 
     The first call computes twice: once to make the variables, whose result is dropped, and again
-    after `action`.
+    after `action`. Several actions run in the order in which they were deferred.
     """
     original = model.call
+    pending = getattr(original, "adaptcp_pending", None)
+    if pending is not None:
+        pending.append(action)
+        return
+    pending = [action]
 
     def first_call(*args: Any, **kwargs: Any) -> Any:
         original(*args, **kwargs)
@@ -40,7 +45,9 @@ def defer_until_built(model: tf.keras.Model, action: Callable[[], Any]) -> None:
         model.built = True
         # Runs now, even when a tf.function that calls the model is being traced.
         with tf.init_scope():
-            action()
+            for deferred in pending:
+                deferred()
         return original(*args, **kwargs)
 
+    first_call.adaptcp_pending = pending
     model.call = first_call

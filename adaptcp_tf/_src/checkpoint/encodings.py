@@ -8,7 +8,7 @@ import dataclasses
 from adaptcp_tf import errors
 from adaptcp_tf._src.checkpoint.options import CheckpointOptions
 from adaptcp_tf._src.manifest import Manifest
-from adaptcp_tf._src.manifest.types import RAW
+from adaptcp_tf._src.manifest.types import ENCODINGS, RAW
 from adaptcp_tf._src.policy import Decision, Policy
 
 
@@ -16,7 +16,7 @@ def decide(policy: Policy, options: CheckpointOptions) -> Decision:
     """Returns what the policy wants, with the encodings of the options where it wants none.
 
     Raises:
-        InvalidOptionError: it wants fewer bits, and the options all of them.
+        InvalidOptionError: it wants fewer bits, and the options all of them; or what cannot be.
     """
     decision = policy.decide()
     encoding, slot_encoding = (
@@ -26,6 +26,12 @@ def decide(policy: Policy, options: CheckpointOptions) -> Decision:
             (decision.slot_encoding, options.slot_encoding),
         )
     )
+    sound = decision.hot_threshold >= 0 and decision.hysteresis >= 0
+    if not sound or not {encoding, slot_encoding} <= set(ENCODINGS):
+        raise errors.InvalidOptionError(
+            f"The strategy {policy.name!r} decided what cannot be. Received: {decision}. Expected: "
+            f"a hot threshold and a hysteresis of at least 0, encodings of {', '.join(ENCODINGS)}."
+        )
     if options.exact and (encoding, slot_encoding) != (RAW, RAW):
         raise errors.InvalidOptionError(
             f"The strategy {policy.name!r} stores rows as {encoding} and slots as {slot_encoding}. "

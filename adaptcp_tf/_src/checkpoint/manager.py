@@ -15,7 +15,12 @@ from adaptcp_tf._src.checkpoint.building import build_optimizer, defer_until_bui
 from adaptcp_tf._src.checkpoint.dense import dense_variables, take_snapshot
 from adaptcp_tf._src.checkpoint.encodings import check_exact, decide
 from adaptcp_tf._src.checkpoint.options import CheckpointOptions
-from adaptcp_tf._src.checkpoint.restoring import RestoreReport, Selection, restore_checkpoint
+from adaptcp_tf._src.checkpoint.restoring import (
+    RestoreReport,
+    Selection,
+    check_checkpoint,
+    load_checkpoint,
+)
 from adaptcp_tf._src.checkpoint.saving import Cut, Saver, SaveReport
 from adaptcp_tf._src.checkpoint.slowdown import SlowdownMeter
 from adaptcp_tf._src.checkpoint.tracking import check_all_tracked
@@ -311,18 +316,20 @@ class CheckpointManager:
     def _restore(self, manifest: Manifest, selection: Selection) -> RestoreReport:
         build_optimizer(self._model, self._optimizer)
         self._refresh_groups()
-        report = restore_checkpoint(
+        variables = dense_variables(self._model, self._optimizer)
+        check_checkpoint(self._store, manifest, self._groups, variables, selection)
+        # What the model holds from here on is in no checkpoint, unless all goes well.
+        self._saver.previous = None
+        report = load_checkpoint(
             self._store,
             manifest,
             self._groups,
-            dense_variables(self._model, self._optimizer),
+            variables,
             selection=selection,
             num_threads=self._options.restore_threads,
             progress=self._options.progress,
         )
         if not selection.everything:
-            # What the model holds now is in no checkpoint.
-            self._saver.previous = None
             return report
         shards = {group.name: group.num_shards for group in self._groups}
         resharded = any(shards[saved.name] != saved.num_shards for saved in manifest.groups)
@@ -358,6 +365,7 @@ class CheckpointManager:
         base = base or decision.base
         interval = max((s["interval"] for s in stats), default=self._next_interval())
         dense = take_snapshot(dense_variables(self._model, self._optimizer))
+        wall_time = time.time()
         begin_cut(
             self._groups,
             interval=interval,
@@ -379,7 +387,7 @@ class CheckpointManager:
             position=position,
             counters=counters,
             rows_live=sum(s["rows"] for s in stats),
-            wall_time=time.time(),
+            wall_time=wall_time,
             stall_secs=0.0,
         )
 

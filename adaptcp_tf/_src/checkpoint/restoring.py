@@ -38,10 +38,9 @@ class RestoreReport:
         bytes: bytes read from segments.
         stale_skip: share of the bytes of obsolete copies that did not have to be read, 0 to 1.
         seconds: how long it took.
-        exact: whether every row has the bits that it was saved from; not so after a strategy that
-            quantises.
-        tables_without_rows: "group/table" names that the checkpoint knows nothing of; their rows
-            start with the initial value.
+        exact: whether the checkpoint, all of it, holds every bit.
+        tables_without_rows: "group/table" names that got no rows, since the checkpoint has none or
+            they were left out; their rows start with the initial value.
     """
 
     step: int
@@ -129,7 +128,35 @@ def _check_tables(where: str, saved_tables: Sequence, group: TableGroup) -> None
             )
 
 
-def restore_checkpoint(
+def check_checkpoint(
+    store: CheckpointStore,
+    manifest: Manifest,
+    groups: Sequence[TableGroup],
+    variables: dict[str, tf.Variable],
+    selection: Selection,
+) -> None:
+    """Raises unless a checkpoint can be loaded; changes nothing.
+
+    Args:
+        store: where the checkpoint is.
+        manifest: which checkpoint.
+        groups: the model's table groups.
+        variables: the model's dense variables, by key.
+        selection: what of it.
+
+    Raises:
+        IncompatibleModelError: the model is not the one that was saved.
+        InvalidOptionError: a group is selected that there is not.
+        CorruptCheckpointError: a file is missing or has another size.
+        StorageError: a file could not be looked up.
+    """
+    store.validate(manifest)
+    check_groups(manifest, groups, selection)
+    if selection.dense:
+        check_variables(manifest.dense, variables)
+
+
+def load_checkpoint(
     store: CheckpointStore,
     manifest: Manifest,
     groups: Sequence[TableGroup],
@@ -139,9 +166,9 @@ def restore_checkpoint(
     num_threads: int,
     progress: bool | None,
 ) -> RestoreReport:
-    """Replaces rows, trackers and dense variables by those of a checkpoint.
+    """Replaces rows, trackers and dense variables by those of a checkpoint that was checked.
 
-    Everything is checked before anything changes.
+    After an error the model is in an undefined state.
 
     Args:
         store: where the checkpoint is.
@@ -153,17 +180,11 @@ def restore_checkpoint(
         progress: show a progress bar; None shows it on terminals.
 
     Raises:
-        IncompatibleModelError: the model is not the one that was saved.
-        InvalidOptionError: a group is selected that there is not.
-        CorruptCheckpointError: a file is missing or damaged. Damage inside a file may be found only
-            while it is read; the model is then in an undefined state.
+        IncompatibleModelError: the partition function of a variable names a shard that there is not.
+        CorruptCheckpointError: a file is damaged.
         StorageError: a file could not be read.
     """
     start = time.perf_counter()
-    store.validate(manifest)
-    check_groups(manifest, groups, selection)
-    if selection.dense:
-        check_variables(manifest.dense, variables)
     groups = selection.of(groups)
     order = restore_order(manifest)
     saved_shards = {saved.name: saved.num_shards for saved in manifest.groups}
@@ -181,7 +202,7 @@ def restore_checkpoint(
             [store.path(segment.path) for segment in segments],
             saved_shards=saved_shards.get(group.name, 1),
             slots=selection.slots,
-            num_threads=-(-num_threads // workers),
+            num_threads=max(1, num_threads // workers),
         )
 
     def load() -> None:
@@ -248,7 +269,7 @@ def _log(report: RestoreReport) -> None:
         )
     if report.tables_without_rows:
         logger.warning(
-            "the checkpoint of step %d knows nothing of %s; their rows start with the initial value",
+            "the checkpoint of step %d gave nothing to %s; their rows start with the initial value",
             report.step,
             ", ".join(report.tables_without_rows),
         )

@@ -85,7 +85,8 @@ class Differential(CountingPolicy):
 
     def load_state(self, state: dict[str, Any]) -> None:
         super().load_state(state)
-        self._sizes = [float(size) for size in state.get("sizes", [])]
+        # A base's manifest was written before the policy learnt of it: what led to it is over.
+        self._sizes = [float(size) for size in state.get("sizes", [])][: self._since_base]
 
 
 class IncrementalN(Incremental):

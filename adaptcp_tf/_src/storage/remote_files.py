@@ -56,7 +56,10 @@ def list_dir(path: str) -> list[str]:
             # TensorFlow says so too when the store did not answer whether this is a directory. Who
             # believes it takes a store that is down for an empty one: ask again, in a way that
             # tells the two apart.
-            tf.io.gfile.stat(path)
+            if not tf.io.gfile.stat(path).is_directory:
+                raise tf.errors.FailedPreconditionError(
+                    None, None, f"{path} is a file where a directory is needed"
+                ) from None
     raise tf.errors.UnavailableError(
         None, None, f"{path} is there, but could not be listed {_LIST_ATTEMPTS} times"
     )

@@ -253,6 +253,13 @@ def begin_cut(
         encoding=encoding,
         slot_encoding=slot_encoding,
     )
-    if stop_and_copy:
+    if not stop_and_copy:
+        return
+    try:
         for shard in shards:
             shard.copy_rows()
+    except BaseException:
+        # An interrupt, above all: copying takes seconds. Nobody else knows of the cut yet.
+        for shard in shards:
+            shard.end_cut(committed=False)
+        raise

@@ -72,6 +72,27 @@ def test_more_bits_are_nearer(tmp_path):
     assert all(more > 2 * fewer for more, fewer in zip(errors, errors[1:]))
 
 
+def test_interrupted_copy_leaves_no_cut_behind(tmp_path, monkeypatch):
+    variable = tables.make_variable()
+    manager = tables.manage(tmp_path, variable, strategy="check_n_run")
+    expected = tables.fill(variable, range(ROWS))
+    (shard,) = tables.group_of(variable).shards
+
+    def interrupted():
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(shard, "copy_rows", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        manager.save(1)
+    monkeypatch.undo()
+    manager.save(2)
+    manager.wait()
+    assert manager.all_steps() == [2]
+    manager.restore()
+    assert tables.rows_of(variable) == expected
+    manager.close()
+
+
 def test_training_that_goes_on_finds_nothing_left_to_save(tmp_path):
     variable = tables.make_variable()
     manager = tables.manage(tmp_path, variable, strategy="check_n_run")

@@ -176,3 +176,34 @@ def test_damaged_dense_file_is_named(tmp_path, trained, name, damage):
         manager.restore()
     assert str(path.parent / "dense") in str(caught.value)
     manager.close()
+
+
+def test_checkpoint_after_a_failed_restore_is_a_base(tmp_path, run):
+    """The model is neither what it was nor what was saved: no chain describes it."""
+    variable, manager, _ = run
+    damaged = segments(tmp_path)[-1]
+    content = damaged.read_bytes()
+    faults.flip(damaged, middle(damaged), num_bytes=32)
+    with pytest.raises(errors.CorruptCheckpointError):
+        manager.restore()
+    damaged.write_bytes(content)
+    tables.fill(variable, range(5), seed=9)
+    manager.save(4)
+    manager.wait()
+    assert manager.reports[-1].kind == "base"
+    expected = tables.rows_of(variable)
+    manager.restore(4)
+    assert tables.rows_of(variable) == expected
+
+
+def test_refused_restore_changes_nothing_and_training_goes_on(tmp_path, run):
+    variable, manager, expected = run
+    missing = segments(tmp_path)[-1]
+    moved = missing.rename(missing.with_suffix(".moved"))
+    with pytest.raises(errors.CorruptCheckpointError):
+        manager.restore()
+    moved.rename(missing)
+    assert tables.rows_of(variable) == expected
+    manager.save(4)
+    manager.wait()
+    assert manager.reports[-1].kind == "delta"

@@ -1,13 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """Rows stored with fewer bits: how near they come back, what the manifest says, who refuses them."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 import tensorflow as tf
 
 from adaptcp_tf import errors
 from adaptcp_tf._src.manifest import CheckpointStore
-from adaptcp_tf._src.policy import CheckNRun
+from adaptcp_tf._src.policy import CheckNRun, Incremental
 from tests.support import fitting, models, tables
 
 DIM = 16
@@ -156,6 +158,19 @@ def test_exact_refuses_to_restore_and_changes_nothing(tmp_path):
     with pytest.raises(errors.InexactCheckpointError, match="stored as int8, raw, exact=True"):
         manager.restore()
     assert tables.rows_of(variable) == before
+    manager.close()
+
+
+@pytest.mark.parametrize("changes", [{"encoding": "int5"}, {"hot_threshold": -1.0}])
+def test_policy_that_decides_what_cannot_be_is_refused(tmp_path, changes):
+    class Wrong(Incremental):
+        def decide(self):
+            return dataclasses.replace(super().decide(), **changes)
+
+    variable = tables.make_variable()
+    manager = tables.manage(tmp_path, variable, strategy=Wrong())
+    with pytest.raises(errors.InvalidOptionError, match="decided what cannot be"):
+        manager.save(1)
     manager.close()
 
 

@@ -140,6 +140,26 @@ def test_rows_alone_warm_start_another_optimizer(tmp_path):
     manager.close()
 
 
+def test_deferred_restores_happen_in_order(tmp_path):
+    """All of one checkpoint, then parts of an older one."""
+    model = models.build("subclassed")
+    manager = acp.CheckpointManager(str(tmp_path), model=model)
+    rows = {}
+    for step in (3, 6):
+        models.train(model, models.dataset(3, seed=step))
+        manager.save(step)
+        manager.wait()
+        rows[step] = tables.rows_of(model.emb.params)
+    manager.close()
+    fresh = models.build("subclassed")
+    manager = acp.CheckpointManager(str(tmp_path), model=fresh)
+    assert manager.restore(6) is None
+    assert manager.restore(3, slots=False, dense=False) is None
+    fresh(models.samples(1)[0])
+    assert tables.rows_of(fresh.emb.params) == rows[3] != rows[6]
+    manager.close()
+
+
 def test_model_that_is_not_built_waits_for_it(tmp_path):
     saved = trained(tmp_path, 5, step=5)
     model = models.build("subclassed")

@@ -107,6 +107,17 @@ def test_differential_takes_a_base_by_check_n_runs_rule():
     assert not policy.decide().base
 
 
+def test_differential_restored_at_a_base_takes_no_other_at_once():
+    policy = Differential()
+    for size in (10, 20, 30, 42):
+        policy.observe(CutReport(base=False, rows_hot=size, rows_cold=0, rows_live=100))
+    assert policy.decide().base
+    restored = Differential()
+    # As the manager does: the manifest of the base was written before the policy was told of it.
+    restored.load_state({**policy.state(), "since_base": 0})
+    assert not restored.decide().base
+
+
 def test_differential_of_equal_small_differentials_rebases_late():
     # 1 + i s <= (i + 1) s only if s >= 1: a base never pays while differentials stay small.
     assert bases(Differential(), 20, updated=10) == [False] * 20
