@@ -35,10 +35,8 @@ struct CutOptions {
   double hot_threshold = 1.0;  // rows with at least this update rate are hot; above 1: all cold
   double hysteresis = 0.0;     // relative width of the band in which a row keeps its class
   double rate_half_life_intervals = kRateHalfLifeIntervals;  // of update rates, from this cut on
-  // Somebody will call CopyRows while updates wait: rows then take as much memory as they need.
-  bool stop_and_copy = false;
-  Encoding encoding = Encoding::kRaw;       // of the parameter's values
-  Encoding slot_encoding = Encoding::kRaw;  // of the slots'
+  Encoding encoding = Encoding::kRaw;                        // of the parameter's values
+  Encoding slot_encoding = Encoding::kRaw;                   // of the slots'
 };
 
 struct WrittenSegment {
@@ -86,6 +84,9 @@ class Cut {
   // call it before taking a stripe's mutex.
   std::unique_ptr<RowBlock> TakeBlock(Lane lane, size_t room) TF_LOCKS_EXCLUDED(mu_);
   void GiveBackBlock(Lane lane, std::unique_ptr<RowBlock> block) TF_LOCKS_EXCLUDED(mu_);
+
+  // From now on blocks take as much memory as they need, and nobody waits for any.
+  void LiftMemoryBound() { pool_->StopWaiting(); }
 
   // Rows that are about to be updated: the drain saves them before others. Never waits; a hint that
   // gets lost costs only time.

@@ -25,6 +25,9 @@ struct OpenSegment {
 };
 constexpr size_t kNotWanted = ~size_t{0};
 
+// A chain of increments may have more files than a process may have open.
+constexpr size_t kMaxOpenFiles = 256;
+
 using BlockNumber = std::pair<OpenSegment*, size_t>;
 
 // Those rows of a key block, without columns.
@@ -60,6 +63,7 @@ class Restorer {
     }
     ADAPTCP_RETURN_IF_ERROR(ReadKeys());
     ADAPTCP_RETURN_IF_ERROR(ReadValues());
+    for (const Shard& shard : shards_) shard.group->FinishRestore();
     result->rows = rows_;
     result->stale_rows = stale_rows_;
     result->bytes_read = bytes_read_;
@@ -107,6 +111,16 @@ Status Restorer::CheckShards() const {
                              "' in order, received shard ", shard.shard, " of ", shard.num_shards,
                              " of group '", shard.name, "' as number ", s, " of ", shards_.size());
     }
+    const auto same = [](const Table* a, const Table* b) {
+      return a->spec().name == b->spec().name && a->spec().dtype == b->spec().dtype &&
+             a->spec().dim == b->spec().dim;
+    };
+    const std::vector<Table*>& first = shards_[0].tables;
+    const std::vector<Table*>& tables = shards_[s].tables;
+    if (!std::equal(first.begin(), first.end(), tables.begin(), tables.end(), same)) {
+      return FailedPrecondition("group '", shard.name, "': shard ", s,
+                                " has other tables than shard 0; let every slot be made first");
+    }
   }
   return Status::OK();
 }
@@ -123,6 +137,7 @@ Status Restorer::Open(const RestoreFile& file, OpenSegment* segment) const {
   ADAPTCP_RETURN_IF_ERROR(CheckHeader(file, reader.header()));
   ADAPTCP_RETURN_IF_ERROR(MapTables(file.path, segment));
   segment->live.resize(reader.num_blocks());
+  if (options_.newest_first.size() > kMaxOpenFiles) segment->reader->CloseFile();
   return Status::OK();
 }
 
@@ -214,9 +229,11 @@ Status Restorer::ReadKeyBlock(OpenSegment* segment, size_t b) {
   for (size_t s = 0; s < shards_.size(); ++s) {
     if (by_shard[s].empty()) continue;
     std::vector<uint8_t> live_here;
+    RowBlock selected;
     const bool all = by_shard[s].size() == block.rows();
-    const Status status = shards_[s].group->RestoreRows(all ? block : Select(block, by_shard[s]),
-                                                        segment->kind, &live_here);
+    if (!all) selected = Select(block, by_shard[s]);
+    const Status status =
+        shards_[s].group->RestoreRows(all ? block : selected, segment->kind, &live_here);
     if (!status.ok()) {
       return Status(status.code(), Concat(segment->reader->path(), ": ", status.message()));
     }
@@ -287,7 +304,9 @@ Status Restorer::LoadTable(const OpenSegment& segment, size_t b, size_t t, const
     }
     if (rows.empty()) continue;
     const bool all = rows.size() == block.rows();
-    const std::vector<int64_t> keys = shards_[s].group->KeysOf(all ? block : Select(block, rows));
+    RowBlock selected;
+    if (!all) selected = Select(block, rows);
+    const std::vector<int64_t> keys = shards_[s].group->KeysOf(all ? block : selected);
     if (!all) {
       gathered.resize(rows.size() * column.row_bytes);
       for (size_t n = 0; n < rows.size(); ++n) {

@@ -3,6 +3,7 @@
 
 #include "custom_ops/engine/row_map.h"
 
+#include <atomic>
 #include <utility>
 
 namespace adaptcp {
@@ -14,13 +15,19 @@ constexpr size_t kDoublingLimit = 256;
 
 size_t NextSize(size_t lines) { return lines < kDoublingLimit ? 2 * lines : lines + 2 * lines / 5; }
 
+uint32_t NextMixer() {
+  static std::atomic<uint64_t> number{0};
+  return static_cast<uint32_t>(HashKey(static_cast<int64_t>(++number))) | 1;
+}
+
 bool IsKept(const RowEntry& entry, uint32_t purge_through) {
   return entry.occupied && !(entry.removed && !entry.listed && entry.last_updated <= purge_through);
 }
 
 }  // namespace
 
-RowMap::RowMap() : num_lines_(kInitialLines), lines_(new Line[kInitialLines]()) {}
+RowMap::RowMap()
+    : mixer_(NextMixer()), num_lines_(kInitialLines), lines_(new Line[kInitialLines]()) {}
 
 RowEntry* RowMap::FindOrInsert(int64_t key, uint64_t hash, uint32_t purge_through, bool* inserted) {
   RowEntry* entry = Find(key, hash);

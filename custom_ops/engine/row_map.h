@@ -51,8 +51,7 @@ class RowMap {
   // `purge_through`.
   RowEntry* FindOrInsert(int64_t key, uint64_t hash, uint32_t purge_through, bool* inserted);
 
-  // Makes room for `rows` entries at once. Needed where keys come in the order of their hashes, as
-  // from another map: into one that grows with them they would all go to the same lines.
+  // Makes room for `rows` entries at once.
   void Reserve(size_t rows);
 
   // Calls visit(key, entry or nullptr) for each of n keys, in any order. Much faster than Find one
@@ -98,7 +97,9 @@ class RowMap {
   void Fetch(size_t line) const {
     static_cast<void>(*reinterpret_cast<const volatile char*>(&lines_[line]));
   }
-  size_t Home(uint64_t hash) const { return (static_cast<uint32_t>(hash) * num_lines_) >> 32; }
+  size_t Home(uint64_t hash) const {
+    return (static_cast<uint32_t>(static_cast<uint32_t>(hash) * mixer_) * num_lines_) >> 32;
+  }
   size_t Next(size_t line) const { return line + 1 == num_lines_ ? 0 : line + 1; }
   // Room for a key that is not in the map.
   RowEntry* FreeSlot(uint64_t hash);
@@ -106,6 +107,9 @@ class RowMap {
   void Grow(uint32_t purge_through);
   void Rehash(size_t num_lines, uint32_t purge_through);
 
+  // Odd, and another in each map. Keys often come in the order of another map's lines, as from a
+  // base; with the same homes they would fill this one from its beginning and run over each other.
+  uint32_t mixer_;
   // 64 bits so that Home() does not overflow; always below 2^32.
   uint64_t num_lines_;
   size_t used_ = 0;

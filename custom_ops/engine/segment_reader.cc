@@ -23,11 +23,18 @@ Status SegmentReader::Open(FileSystem* files, const std::string& path,
   ADAPTCP_RETURN_IF_ERROR(files->GetFileSize(path, &file_bytes));
   std::unique_ptr<RandomAccessFile> file;
   ADAPTCP_RETURN_IF_ERROR(files->NewRandomAccessFile(path, &file));
-  std::unique_ptr<SegmentReader> opened(new SegmentReader(path, std::move(file)));
+  std::unique_ptr<SegmentReader> opened(new SegmentReader(files, path, std::move(file)));
   ADAPTCP_RETURN_IF_ERROR(opened->ReadFooter(file_bytes));
   ADAPTCP_RETURN_IF_ERROR(opened->ReadHeader());
   *reader = std::move(opened);
   return Status::OK();
+}
+
+Status SegmentReader::Read(uint64_t offset, size_t size, char* out) const {
+  if (file_ != nullptr) return file_->Read(offset, size, out);
+  std::unique_ptr<RandomAccessFile> file;
+  ADAPTCP_RETURN_IF_ERROR(files_->NewRandomAccessFile(path_, &file));
+  return file->Read(offset, size, out);
 }
 
 Status SegmentReader::ReadFooter(uint64_t file_bytes) {
@@ -37,7 +44,7 @@ Status SegmentReader::ReadFooter(uint64_t file_bytes) {
   }
   const uint64_t trailer_offset = file_bytes - kTrailerRecordBytes;
   std::string trailer(kTrailerRecordBytes, '\0');
-  ADAPTCP_RETURN_IF_ERROR(file_->Read(trailer_offset, trailer.size(), trailer.data()));
+  ADAPTCP_RETURN_IF_ERROR(Read(trailer_offset, trailer.size(), trailer.data()));
   ADAPTCP_RETURN_IF_ERROR(DecodeTrailerRecord(trailer, At(trailer_offset), &footer_ref_));
   std::string payload(footer_ref_.length, '\0');
   ADAPTCP_RETURN_IF_ERROR(ReadPayload(footer_ref_, payload.data()));
@@ -91,7 +98,7 @@ Status SegmentReader::Verify() const {
   for (size_t i = 0; i < num_blocks(); ++i) ADAPTCP_RETURN_IF_ERROR(VerifyBlock(i, &buffer));
   ADAPTCP_RETURN_IF_ERROR(VerifyRecord(footer_ref_, &buffer, &payload));
   buffer.resize(kTrailerRecordBytes);
-  ADAPTCP_RETURN_IF_ERROR(file_->Read(footer_ref_.end(), buffer.size(), buffer.data()));
+  ADAPTCP_RETURN_IF_ERROR(Read(footer_ref_.end(), buffer.size(), buffer.data()));
   RecordRef footer_ref;
   return DecodeTrailerRecord(buffer, At(footer_ref_.end()), &footer_ref);
 }
@@ -111,13 +118,13 @@ Status SegmentReader::VerifyBlock(size_t block, std::string* buffer) const {
 Status SegmentReader::VerifyRecord(const RecordRef& ref, std::string* buffer,
                                    std::string_view* payload) const {
   buffer->resize(kFrameBytes + ref.length);
-  ADAPTCP_RETURN_IF_ERROR(file_->Read(ref.offset, buffer->size(), buffer->data()));
+  ADAPTCP_RETURN_IF_ERROR(Read(ref.offset, buffer->size(), buffer->data()));
   ADAPTCP_RETURN_IF_ERROR(DecodeFrame(*buffer, At(ref.offset), payload));
   return CheckPayloadCrc(ref.crc, crc32c::MaskedValue(*payload), At(ref.payload_offset()));
 }
 
 Status SegmentReader::ReadPayload(const RecordRef& ref, char* payload) const {
-  ADAPTCP_RETURN_IF_ERROR(file_->Read(ref.payload_offset(), ref.length, payload));
+  ADAPTCP_RETURN_IF_ERROR(Read(ref.payload_offset(), ref.length, payload));
   const uint32_t found = crc32c::MaskedValue(std::string_view(payload, ref.length));
   return CheckPayloadCrc(ref.crc, found, At(ref.payload_offset()));
 }

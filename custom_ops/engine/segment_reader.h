@@ -25,12 +25,15 @@ namespace adaptcp {
 class SegmentReader {
  public:
   // Reads trailer, footer and header and checks that together they account for every byte of the
-  // file. `files` is needed only during the call. NotFound when there is no such file.
+  // file. `files` outlives the reader. NotFound when there is no such file.
   static Status Open(FileSystem* files, const std::string& path,
                      std::unique_ptr<SegmentReader>* reader);
 
   SegmentReader(const SegmentReader&) = delete;
   SegmentReader& operator=(const SegmentReader&) = delete;
+
+  // Closes the file; each read opens it again. Not while others read.
+  void CloseFile() { file_.reset(); }
 
   const std::string& path() const { return path_; }
   const SegmentHeader& header() const { return header_; }
@@ -58,9 +61,10 @@ class SegmentReader {
   Status Verify() const;
 
  private:
-  SegmentReader(std::string path, std::unique_ptr<RandomAccessFile> file)
-      : path_(std::move(path)), file_(std::move(file)) {}
+  SegmentReader(FileSystem* files, std::string path, std::unique_ptr<RandomAccessFile> file)
+      : files_(files), path_(std::move(path)), file_(std::move(file)) {}
 
+  Status Read(uint64_t offset, size_t size, char* out) const;
   Status ReadFooter(uint64_t file_bytes);
   Status ReadHeader();
   // Reads the payload of a record and checks it against the index, without its framing.
@@ -73,8 +77,9 @@ class SegmentReader {
   Origin At(uint64_t offset) const { return Origin{path_, offset}; }
 
   // Constant after Open.
+  FileSystem* const files_;
   const std::string path_;
-  const std::unique_ptr<RandomAccessFile> file_;
+  std::unique_ptr<RandomAccessFile> file_;  // null after CloseFile
   SegmentHeader header_;
   SegmentFooter footer_;
   RecordRef footer_ref_;

@@ -131,8 +131,9 @@ class TableGroup {
   // --- Restore: no update and no cut may run meanwhile ---
 
   // Forgets all rows, makes room for so many and continues after `interval`, the interval of the
-  // restored checkpoint.
+  // restored checkpoint. Until FinishRestore the next cut must be a base.
   Status StartRestore(uint32_t interval, size_t expected_rows) TF_LOCKS_EXCLUDED(gate_);
+  void FinishRestore() TF_LOCKS_EXCLUDED(gate_);
   // Registers the rows of a key block of a segment of `kind`, newest segment first; sets live[i] to
   // 1 for keys not seen before that hold a row. Safe on several threads for one segment.
   Status RestoreRows(const RowBlock& block, SegmentKind kind, std::vector<uint8_t>* live)

@@ -20,11 +20,17 @@ Status TableGroup::StartRestore(uint32_t interval, size_t expected_rows) {
   tracker_.Reserve(expected_rows);
   interval_ = interval + 1;
   committed_interval_ = interval;
-  base_required_ = false;
+  // Until FinishRestore: half a restore is in no chain.
+  base_required_ = true;
   replaced_in_ = 0;
   replacing_ = false;
   restored_rows_ = 0;
   return Status::OK();
+}
+
+void TableGroup::FinishRestore() {
+  ExclusiveLock gate(&gate_);
+  base_required_ = false;
 }
 
 std::vector<int64_t> TableGroup::KeysOf(const RowBlock& block) {

@@ -51,7 +51,8 @@ class Quantizer {
       : low_(range.low),
         levels_((1 << bits) - 1),
         step_((range.high - range.low) / levels_),
-        codes_per_unit_(step_ > 0 ? 1 / step_ : 0) {}
+        // A step may be so small that its inverse is infinite.
+        codes_per_unit_(step_ > 0 && std::isfinite(1 / step_) ? 1 / step_ : 0) {}
 
   uint32_t CodeOf(double value) const {
     const double code = std::clamp((value - low_) * codes_per_unit_, 0.0, levels_);

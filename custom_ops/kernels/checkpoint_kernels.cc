@@ -52,7 +52,6 @@ class BeginOp : public tensorflow::OpKernel {
  public:
   explicit BeginOp(tensorflow::OpKernelConstruction* context) : OpKernel(context) {
     OP_REQUIRES_OK(context, context->GetAttr("N", &num_groups_));
-    OP_REQUIRES_OK(context, context->GetAttr("stop_and_copy", &stop_and_copy_));
     OP_REQUIRES_OK(context, GetEncoding(context, "encoding", &encoding_));
     OP_REQUIRES_OK(context, GetEncoding(context, "slot_encoding", &slot_encoding_));
   }
@@ -71,7 +70,6 @@ class BeginOp : public tensorflow::OpKernel {
     options.hot_threshold = context->input(num_groups_ + 2).scalar<float>()();
     options.hysteresis = context->input(num_groups_ + 3).scalar<float>()();
     options.rate_half_life_intervals = context->input(num_groups_ + 4).scalar<float>()();
-    options.stop_and_copy = stop_and_copy_;
     options.encoding = encoding_;
     options.slot_encoding = slot_encoding_;
     OP_REQUIRES_OK(context, ToTensorFlow(TableGroup::Begin(std::move(groups), options)));
@@ -86,7 +84,6 @@ class BeginOp : public tensorflow::OpKernel {
   }
 
   int num_groups_;
-  bool stop_and_copy_;
   Encoding encoding_;
   Encoding slot_encoding_;
 };
@@ -231,9 +228,9 @@ class RestoreOp : public BackgroundOp {
     options.interval =
         static_cast<uint32_t>(context->input(num_groups_).scalar<tensorflow::int64>()());
     ADAPTCP_RETURN_IF_ERROR(ReadFiles(context, &options.newest_first));
+    tensorflow::FunctionLibraryRuntime::Handle function;
     if (num_groups_ > 1) {
       const KeyType key_type = groups[0]->options().key_type;
-      tensorflow::FunctionLibraryRuntime::Handle function;
       ADAPTCP_RETURN_IF_ERROR(FromTensorFlow(context->function_library()->Instantiate(
           partition_[0].name(), tensorflow::AttrSlice(&partition_[0].attr()), &function)));
       options.partition = [context, function, key_type](const RowBlock& block,
@@ -242,7 +239,12 @@ class RestoreOp : public BackgroundOp {
       };
     }
     RestoreResult result;
-    ADAPTCP_RETURN_IF_ERROR(Restore(groups, Files(), options, &result));
+    const Status status = Restore(groups, Files(), options, &result);
+    if (num_groups_ > 1) {
+      // Of the handle alone; what became of the restore matters more.
+      (void)context->function_library()->ReleaseHandle(function).ok();
+    }
+    ADAPTCP_RETURN_IF_ERROR(status);
     std::string names;
     for (const std::string& name : result.tables_without_rows) {
       names += Concat(names.empty() ? "\"" : ", \"", name, "\"");
@@ -260,6 +262,8 @@ class RestoreOp : public BackgroundOp {
                                           const Tensor& keys, std::vector<int32_t>* shard) {
     tensorflow::FunctionLibraryRuntime::Options options;
     options.runner = context->runner();
+    options.step_container = context->step_container();
+    options.cancellation_manager = context->cancellation_manager();
     options.create_rendezvous = true;
     std::vector<Tensor> results;
     tensorflow::Notification done;

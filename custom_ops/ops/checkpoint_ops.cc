@@ -49,7 +49,6 @@ REGISTER_OP("AdaptcpBegin")
     .Input("hysteresis: float")
     .Input("rate_half_life: float")
     .Attr("N: int >= 1")
-    .Attr("stop_and_copy: bool = false")
     .Attr("encoding: string = 'raw'")
     .Attr("slot_encoding: string = 'raw'")
     .SetIsStateful()
@@ -67,10 +66,10 @@ hot_threshold: [] rows with at least this many updates per interval go into the 
 hysteresis: [] relative width of the band around hot_threshold in which a row keeps its class.
 rate_half_life: [] after how many intervals, from this cut on, an update counts half in the update rate
   of its row.
-stop_and_copy: whether AdaptcpCopyRows will be called on each group before training goes on.
 encoding: how float32 and float64 values of the first table, the parameter, are stored: "raw", or, not
   exact, "float16", "bfloat16", or "int2", "int3", "int4", "int8": so many bits a value, between the ends
-  of its vector's range.
+  of its vector's range. With the latter a vector that holds a value which is not finite comes back as
+  NaN.
 slot_encoding: the same, for the other tables.
 )doc");
 

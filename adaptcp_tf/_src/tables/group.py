@@ -249,7 +249,6 @@ def begin_cut(
         hot_threshold,
         hysteresis,
         rate_half_life_intervals,
-        stop_and_copy=stop_and_copy,
         encoding=encoding,
         slot_encoding=slot_encoding,
     )

@@ -25,12 +25,8 @@ class CopyRowsTest : public testing::Test {
     options.budget = budget;
     return options;
   }
-  static CutOptions Copied(CutOptions options) {
-    options.stop_and_copy = true;
-    return options;
-  }
   void BeginAndCopy(const CutOptions& options) {
-    ASSERT_OK(group_.Begin(Copied(options)));
+    ASSERT_OK(group_.Begin(options));
     ASSERT_OK(group_.group()->CopyRows());
   }
   void ExpectRestored(uint32_t version) {

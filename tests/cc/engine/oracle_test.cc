@@ -86,7 +86,7 @@ class OracleRun {
         BeginCut();
         break;
       case State::kBegun:
-        if (cut_.stop_and_copy && random_.Percent(50)) {
+        if (stop_and_copy_ && random_.Percent(50)) {
           // Late: nothing may depend on updates having waited for it. Refused if it was copied.
           (void)group_->group()->CopyRows().ok();
         } else if (random_.Percent(5)) {
@@ -106,7 +106,7 @@ class OracleRun {
     cut_ =
         Threshold(random_.Percent(80) ? threshold_ : random_.OneOf({2.0, 0.0, 0.3}), hysteresis_);
     cut_.base = random_.Percent(15);
-    cut_.stop_and_copy = random_.Percent(20);
+    stop_and_copy_ = random_.Percent(20);
     EXPECT_EQ(group_->group()->Stats().base_required, base_required_);
     if (base_required_ && !cut_.base) {
       EXPECT_EQ(group_->Begin(cut_).code(), StatusCode::kFailedPrecondition);
@@ -116,7 +116,7 @@ class OracleRun {
     snapshot_ = updates_.TakeSnapshot();
     replaced_ = false;
     state_ = State::kBegun;
-    if (cut_.stop_and_copy && random_.Percent(50)) ASSERT_OK(group_->group()->CopyRows());
+    if (stop_and_copy_ && random_.Percent(50)) ASSERT_OK(group_->group()->CopyRows());
   }
 
   void StartDrain(bool with_faults) {
@@ -211,6 +211,7 @@ class OracleRun {
 
   State state_ = State::kNone;
   CutOptions cut_;
+  bool stop_and_copy_ = false;
   Snapshot snapshot_;
   bool replaced_ = false;  // since the cut began
   bool base_required_ = false;

@@ -156,6 +156,43 @@ TEST_F(RestorerTest, SegmentsOfAnotherGroupOrShardAreRefused) {
   ExpectRefused(chain, StatusCode::kInvalidArgument, path(1));
 }
 
+TEST_F(RestorerTest, FailedRestoreRequiresABase) {
+  BuildChain();
+  TestGroup fresh(&files_);
+  ASSERT_OK(fresh.RestoreFrom(group_.chain()));
+  const std::string base = group_.chain().newest_first.back().path;
+  std::string bytes = files_.Contents(base);
+  bytes[bytes.size() / 2] ^= 1;
+  files_.SetContents(base, bytes);
+  EXPECT_FALSE(fresh.RestoreFrom(group_.chain()).ok());
+  EXPECT_TRUE(fresh.group()->Stats().base_required);
+  ExpectFailure(fresh.Begin(AllCold()), StatusCode::kFailedPrecondition, "expected a base");
+}
+
+TEST_F(RestorerTest, ShardsMustHaveTheSameTables) {
+  std::vector<std::unique_ptr<TestGroup>> shards;
+  std::vector<TableGroup*> groups;
+  for (uint32_t s = 0; s < 2; ++s) {
+    TestGroupOptions options;
+    options.tables = 2 - s;
+    options.group.shard = s;
+    options.group.num_shards = 2;
+    shards.push_back(std::make_unique<TestGroup>(&files_, options));
+    groups.push_back(shards.back()->group());
+  }
+  RestoreResult result;
+  ExpectFailure(Restore(groups, &files_, RestoreOptions(), &result),
+                StatusCode::kFailedPrecondition, "shard 1 has other tables than shard 0");
+}
+
+TEST_F(RestorerTest, MoreFilesThanMayBeOpen) {
+  for (uint32_t i = 0; i < 300; ++i) {
+    group_.Insert({i % 7, 100 + i}, 1 + i);
+    group_.Cut(AllCold());
+  }
+  EXPECT_EQ(group_.Restored(3), group_.rows());
+}
+
 TEST_F(RestorerTest, ShardsMustBeComplete) {
   BuildChain();
   TestGroupOptions options;

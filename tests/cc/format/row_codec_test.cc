@@ -146,6 +146,15 @@ TEST(RowCodecTest, WidestRangeOverflowsNothing) {
   }
 }
 
+TEST(RowCodecTest, RangesTooSmallToDivideBecomeTheirLowerEnd) {
+  for (Encoding encoding : kQuantized) {
+    const std::vector<double> row = {0.0, 1e-310, 0.0, 5e-324};
+    for (double value : RoundTrip(row, "float64", encoding)) EXPECT_EQ(value, 0.0);
+    const std::vector<float> floats = {0.0f, 1e-45f, 0.0f, 1e-45f};
+    for (float value : RoundTrip(floats, "float32", encoding)) EXPECT_GE(1e-45f, value);
+  }
+}
+
 TEST(RowCodecTest, ARowThatIsNotFiniteComesBackAsNoNumber) {
   constexpr double kInfinity = std::numeric_limits<double>::infinity();
   constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
