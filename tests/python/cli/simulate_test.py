@@ -68,6 +68,33 @@ def test_more_frequent_checkpoints_cost_full_ones_most(capsys):
     )
 
 
+def test_published_baselines_stop_and_copy_and_have_one_stream(capsys):
+    size = ("--rows", "1e6", "--updates", "500000", "--interval-secs", "10", "--streams", "4")
+    strategies = ("--strategies", "incremental,incremental_n,check_n_run,adaptive")
+    slow = ("--write-mib-per-sec", "2", "--mtbf-hours", "1000")
+    fair = results(capsys, *size, *strategies, *slow)
+    published = results(capsys, *size, *strategies, *slow, "--as-published")
+    for name in ("incremental", "incremental_n", "check_n_run"):
+        ratio = published[name]["write_secs"] / published[name]["bytes_per_checkpoint"]
+        assert ratio == pytest.approx(1 / (2 << 20))
+        assert published[name]["training_slowed_percent"] > fair[name]["training_slowed_percent"]
+    assert published["adaptive"] == fair["adaptive"]
+    assert (
+        published["adaptive"]["training_slowed_percent"]
+        < published["incremental"]["training_slowed_percent"]
+        < published["incremental_n"]["training_slowed_percent"]
+        < published["check_n_run"]["training_slowed_percent"]
+    )
+
+
+def test_quantised_check_n_run_writes_less(capsys):
+    size = ("--rows", "100000", "--updates", "50000", "--strategies", "check_n_run")
+    exact = results(capsys, *size)["check_n_run"]["bytes_per_checkpoint"]
+    quantised = results(capsys, *size, "--bits", "2")["check_n_run"]["bytes_per_checkpoint"]
+    # 192 bytes of values become 3 x 12, beside 15 of the key.
+    assert quantised / exact == pytest.approx((15 + 36) / (15 + 192), rel=0.02)
+
+
 def test_trace_is_taken_line_by_line(capsys, tmp_path):
     trace = tmp_path / "trace"
     trace.write_text("0 1 2 3\n1 2\n2 2 3\n\n", encoding="ascii")
@@ -93,6 +120,7 @@ def test_damaged_trace_is_refused_with_its_line(capsys, tmp_path, content):
         ["--rows", "0"],
         ["--interval-secs", "nan"],
         ["--lost-share", "2"],
+        ["--streams", "0"],
         ["--trace", "/nowhere/at/all"],
     ],
 )
