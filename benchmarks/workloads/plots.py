@@ -25,7 +25,7 @@ def compare_strategies(
       histories: the checkpoints of each strategy, from `Contender.history`.
       path: where to write.
     """
-    figure, ((speed, stall), (volume, restore)) = pyplot.subplots(2, 2, figsize=(11, 7.5))
+    figure, ((speed, stall), (volume, restore)) = pyplot.subplots(2, 2, figsize=(13, 7.5))
     colors = {row["strategy"]: f"C{index}" for index, row in enumerate(results)}
     saving = [row for row in results if row["checkpoints"]]
 
@@ -60,6 +60,8 @@ def compare_strategies(
     restore.set_title("Restore of the newest checkpoint")
     restore.set_ylabel("seconds")
 
+    for axes in (speed, stall, restore):
+        axes.tick_params(axis="x", labelsize="small")
     for axes in (speed, stall, volume, restore):
         axes.grid(axis="y", alpha=0.3)
         axes.set_axisbelow(True)
