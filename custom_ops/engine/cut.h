@@ -102,8 +102,8 @@ class Cut {
   CutCounts counts() TF_LOCKS_EXCLUDED(mu_);
 
   // Starts the writer thread. `header` describes the group; kind, interval and encodings are filled
-  // in.
-  // Segments are named `directory`/`file_prefix`-<kind>.acp and made when their first block fills.
+  // in. Segments are named `directory`/`file_prefix`-<kind>.acp and made when their first block
+  // fills.
   void StartWriting(FileSystem* file_system, const std::string& directory,
                     const std::string& file_prefix, const SegmentHeader& header);
   // Writes what is left and finishes the segments: durable on return. No block may be out. On

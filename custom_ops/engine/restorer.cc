@@ -57,9 +57,9 @@ class Restorer {
     ADAPTCP_RETURN_IF_ERROR(ParallelFor(segments_.size(), options_.threads, [&](size_t i) {
       return Open(options_.newest_first[i], &segments_[i]);
     }));
+    const size_t rows_per_shard = FewestRows() / shards_.size();
     for (const Shard& shard : shards_) {
-      ADAPTCP_RETURN_IF_ERROR(
-          shard.group->StartRestore(options_.interval, FewestRows() / shards_.size()));
+      ADAPTCP_RETURN_IF_ERROR(shard.group->StartRestore(options_.interval, rows_per_shard));
     }
     ADAPTCP_RETURN_IF_ERROR(ReadKeys());
     ADAPTCP_RETURN_IF_ERROR(ReadValues());

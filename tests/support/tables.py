@@ -106,9 +106,12 @@ def stats_of(variable):
     return [shard.stats() for shard in group_of(variable).shards]
 
 
-def saved_and_restored(directory, variable, fresh):
-    """Saves one variable and restores it into another of the same name; returns its rows."""
-    manager = manage(directory, variable)
+def saved_and_restored(directory, variable, fresh, **options):
+    """Saves one variable and restores it into another of the same name; returns its rows.
+
+    The options are those of the manager that saves.
+    """
+    manager = manage(directory, variable, **options)
     manager.save(1)
     manager.wait()
     manager.close()

@@ -137,11 +137,6 @@ def test_training_goes_on_near_where_it_was(tmp_path):
 def test_integer_tables_keep_every_bit(tmp_path):
     variable = tables.make_variable(values=tf.int64, dim=DIM)
     fresh = tables.make_variable(values=tf.int64, dim=DIM)
-    manager = tables.manage(tmp_path, variable, strategy=CheckNRun(2))
     expected = tables.fill(variable, range(ROWS))
-    manager.save(1)
-    manager.close()
-    other = tables.manage(tmp_path, fresh)
-    other.restore()
-    other.close()
-    assert tables.rows_of(fresh) == expected
+    restored = tables.saved_and_restored(tmp_path, variable, fresh, strategy=CheckNRun(2))
+    assert restored == expected

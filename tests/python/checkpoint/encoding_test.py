@@ -110,26 +110,15 @@ def test_slots_have_an_encoding_of_their_own(tmp_path):
 @pytest.mark.parametrize("values_dtype", [tf.float16, tf.bfloat16, tf.int8, tf.int64])
 def test_other_dtypes_are_stored_as_they_are(tmp_path, values_dtype):
     variable, fresh = (tables.make_variable(values=values_dtype, dim=DIM) for _ in range(2))
-    manager = tables.manage(tmp_path, variable, encoding="int4")
     expected = tables.fill(variable, range(50))
-    manager.save(1)
-    manager.close()
-    manager = tables.manage(tmp_path, fresh)
-    manager.restore()
-    manager.close()
-    assert tables.rows_of(fresh) == expected
+    restored = tables.saved_and_restored(tmp_path, variable, fresh, encoding="int4")
+    assert restored == expected
 
 
 def test_doubles_are_encoded(tmp_path):
     variable, fresh = (tables.make_variable(values=tf.float64, dim=DIM) for _ in range(2))
-    manager = tables.manage(tmp_path, variable, encoding="bfloat16")
     expected = tables.fill(variable, range(50))
-    manager.save(1)
-    manager.close()
-    manager = tables.manage(tmp_path, fresh)
-    manager.restore()
-    manager.close()
-    restored = tables.rows_of(fresh)
+    restored = tables.saved_and_restored(tmp_path, variable, fresh, encoding="bfloat16")
     off = values(restored, expected, np.float64) - values(expected, expected, np.float64)
     assert 0 < np.abs(off).max() <= TOLERANCES["bfloat16"]
 
