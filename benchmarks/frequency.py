@@ -179,9 +179,7 @@ def shorten(row: dict[str, Any]) -> dict[str, Any]:
 
 
 def parse_arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = report.argument_parser(__doc__)
     number = parser.add_argument
     number("--rows", type=float, default=880e6, help="rows of all tables")
     number("--skew", type=float, default=1.05, help="exponent of Zipf's law")
@@ -200,13 +198,8 @@ def parse_arguments() -> argparse.Namespace:
     number("--shards", type=int, default=64, help="machines that copy a snapshot at once")
     number("--dim", type=int, default=16, help="length of the embedding vectors")
     number("--slots", type=int, default=2, help="slot tables beside the parameter")
-    number("--seed", type=int, default=0)
     number("--plot", help="where to write a picture, as PNG")
-    number("--small", action="store_true", help=f"a quick look: {_SMALL}")
-    number("--json", action="store_true", help="print a JSON object on the last line")
-    args = parser.parse_args()
-    if args.small:
-        vars(args).update(_SMALL)
+    args = report.parse_or_small(parser, _SMALL)
     return args
 
 

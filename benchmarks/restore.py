@@ -130,9 +130,7 @@ def summarize(args: argparse.Namespace, seconds: dict[str, list[float]]) -> list
 
 
 def parse_arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = report.argument_parser(__doc__)
     parser.add_argument("--rows", type=int, default=3_000_000)
     parser.add_argument("--dim", type=int, default=16, help="length of the embedding vectors")
     parser.add_argument(
@@ -143,13 +141,8 @@ def parse_arguments() -> argparse.Namespace:
     )
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)))
-    parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--directory", help="where files go; default: the temporary folder")
-    parser.add_argument("--small", action="store_true", help=f"a quick look: {_SMALL}")
-    parser.add_argument("--json", action="store_true", help="print a JSON object on the last line")
-    args = parser.parse_args()
-    if args.small:
-        vars(args).update(_SMALL)
+    args = report.parse_or_small(parser, _SMALL)
     if set(args.peers) - set(_PEERS) or min(args.rows, args.dim, args.rounds, args.threads) < 1:
         parser.error(
             f"--peers must be some of {', '.join(_PEERS)}, and numbers positive. Received: "

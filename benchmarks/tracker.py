@@ -194,19 +194,12 @@ def resident_bytes() -> int:
 
 
 def parse_arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = report.argument_parser(__doc__)
     parser.add_argument("--rows", type=int, default=10_000_000, help="rows of the large table")
     parser.add_argument("--dirty", type=int, default=100_000, help="updated rows per checkpoint")
     parser.add_argument("--dim", type=int, default=16, help="length of the embedding vectors")
-    parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--directory", help="where checkpoints go; default: the temporary folder")
-    parser.add_argument("--small", action="store_true", help=f"a quick look: {_SMALL}")
-    parser.add_argument("--json", action="store_true", help="print a JSON object on the last line")
-    args = parser.parse_args()
-    if args.small:
-        vars(args).update(_SMALL)
+    args = report.parse_or_small(parser, _SMALL)
     if not 0 < 10 * args.dirty <= args.rows:
         parser.error(
             "--dirty must be at most a tenth of --rows, the size of the small table. "

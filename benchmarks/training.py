@@ -102,15 +102,13 @@ def run(args: argparse.Namespace, directory: Path, status: Console) -> list[Cont
 
 
 def parse_arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = report.argument_parser(__doc__)
     parser.add_argument(
         "--strategies",
         type=lambda text: text.split(","),
         default=["none", "tracking", "adaptive"],
         help="comma-separated: none (always run), tracking (tracked, never a checkpoint), full, "
-        "incremental, differential, adaptive",
+        "incremental, differential, check_n_run, adaptive",
     )
     parser.add_argument(
         "--intervals",
@@ -130,14 +128,9 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--rows", type=int, default=1_000_000, help="rows before training begins")
     parser.add_argument("--batch", type=int, default=2048, help="samples per batch")
     parser.add_argument("--dim", type=int, default=16, help="length of the embedding vectors")
-    parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--directory", help="where checkpoints go; default: the temporary folder")
     parser.add_argument("--profile", action="store_true", help="list every measured checkpoint")
-    parser.add_argument("--small", action="store_true", help=f"a quick look: {_SMALL}")
-    parser.add_argument("--json", action="store_true", help="print a JSON object on the last line")
-    args = parser.parse_args()
-    if args.small:
-        vars(args).update(_SMALL)
+    args = report.parse_or_small(parser, _SMALL)
     if args.steps is None:
         args.steps = max(args.intervals)
     uneven = [interval for interval in args.intervals if args.steps % interval]

@@ -208,9 +208,7 @@ def shorten(row: dict[str, Any]) -> dict[str, Any]:
 
 
 def parse_arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = report.argument_parser(__doc__)
     parser.add_argument(
         "--streams",
         type=lambda text: text.split(","),
@@ -228,10 +226,8 @@ def parse_arguments() -> argparse.Namespace:
     )
     parser.add_argument("--dim", type=int, default=16, help="length of the embedding vectors")
     parser.add_argument("--slots", type=int, default=2, help="slot tables beside the parameter")
-    parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--plot", help="where to write a picture, as PNG")
     parser.add_argument("--preset", choices=_PRESETS, help=f"instead of --streams: {_PRESETS}")
-    parser.add_argument("--json", action="store_true", help="print a JSON object on the last line")
     args = parser.parse_args()
     vars(args).update(_PRESETS.get(args.preset, {}))
     unknown = sorted(set(args.streams) - set(streams.NAMES))

@@ -19,6 +19,25 @@ _PACKAGES = ("tensorflow", "tensorflow-recommenders-addons", "numpy", "adaptcp-t
 _FILE_WIDTH = 120
 
 
+def argument_parser(description: str | None) -> argparse.ArgumentParser:
+    """A parser with the arguments that every benchmark has."""
+    parser = argparse.ArgumentParser(
+        description=description, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--json", action="store_true", help="print a JSON object on the last line")
+    return parser
+
+
+def parse_or_small(parser: argparse.ArgumentParser, small: dict[str, Any]) -> argparse.Namespace:
+    """Parses the command line; with --small these values take the place of what it says."""
+    parser.add_argument("--small", action="store_true", help=f"a quick look: {small}")
+    args = parser.parse_args()
+    if args.small:
+        vars(args).update(small)
+    return args
+
+
 def conditions(args: argparse.Namespace) -> dict[str, Any]:
     """Versions, machine and arguments, so that a figure can be judged and repeated."""
     return {
