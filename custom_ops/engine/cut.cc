@@ -3,6 +3,7 @@
 
 #include "custom_ops/engine/cut.h"
 
+#include <algorithm>
 #include <utility>
 
 namespace adaptcp {
@@ -21,6 +22,9 @@ SegmentKind KindOf(Lane lane) {
   return SegmentKind::kIncrement;
 }
 
+// The lane whose segment holds the blocks of `lane`.
+Lane FileLane(Lane lane) { return lane == Lane::kTombstone ? Lane::kIncrement : lane; }
+
 }  // namespace
 
 Cut::Cut(const CutOptions& options, uint32_t first_interval, uint32_t tag, BlockPool* pool,
@@ -34,17 +38,10 @@ Cut::Cut(const CutOptions& options, uint32_t first_interval, uint32_t tag, Block
       inserts_(std::move(inserts)) {}
 
 Cut::~Cut() {
-  if (writer_thread_.joinable()) {
-    Fail(Status(StatusCode::kCancelled, "the cut was given up"));
-    {
-      MutexLock lock(&mu_);
-      last_block_queued_ = true;
-      work_.Signal();
-    }
-    writer_thread_.join();
-  }
+  Fail(Status(StatusCode::kCancelled, "the cut was given up"));
+  StopWriters();
   MutexLock lock(&mu_);
-  for (QueuedBlock& queued : queue_) pool_->ReleaseFull(std::move(queued.block));
+  for (QueuedBlock& queued : early_) pool_->ReleaseFull(std::move(queued.block));
   for (auto& blocks : open_) {
     for (auto& block : blocks) pool_->Release(std::move(block));
   }
@@ -75,8 +72,26 @@ std::unique_ptr<RowBlock> Cut::TakeBlock(Lane lane, size_t room) {
 
 void Cut::Enqueue(Lane lane, std::unique_ptr<RowBlock> block) {
   pool_->MarkFull();
-  queue_.push_back({lane, std::move(block)});
-  work_.Signal();
+  if (max_writers_ == 0) {
+    early_.push_back({lane, std::move(block)});
+    return;
+  }
+  Writer* const writer = NextWriter(lane);
+  writer->queue.push_back({lane, std::move(block)});
+  writer->work.Signal();
+}
+
+Cut::Writer* Cut::NextWriter(Lane lane) {
+  const size_t n = blocks_queued_[static_cast<size_t>(FileLane(lane))]++;
+  // The first writers get their fewest blocks one after the other, then all take turns.
+  const size_t number = n < kLeastBlocks * max_writers_ ? n / kLeastBlocks : n % max_writers_;
+  while (writers_.size() <= number) {
+    writers_.push_back(std::make_unique<Writer>());
+    Writer* const writer = writers_.back().get();
+    writer->number = writers_.size() - 1;
+    writer->thread = std::thread([this, writer] { WriteLoop(writer); });
+  }
+  return writers_[number].get();
 }
 
 void Cut::GiveBackBlock(Lane lane, std::unique_ptr<RowBlock> block) {
@@ -141,7 +156,8 @@ Status Cut::status() {
 }
 
 void Cut::StartWriting(FileSystem* file_system, const std::string& directory,
-                       const std::string& file_prefix, const SegmentHeader& header) {
+                       const std::string& file_prefix, const SegmentHeader& header,
+                       size_t max_writers) {
   file_system_ = file_system;
   directory_ = directory;
   file_prefix_ = file_prefix;
@@ -149,45 +165,82 @@ void Cut::StartWriting(FileSystem* file_system, const std::string& directory,
   header_.interval = options_.interval;
   header_.encoding = options_.encoding;
   header_.slot_encoding = options_.slot_encoding;
-  writer_thread_ = std::thread([this] { WriteLoop(); });
+  MutexLock lock(&mu_);
+  max_writers_ = std::max<size_t>(1, max_writers);
+  for (QueuedBlock& queued : early_) {
+    Writer* const writer = NextWriter(queued.lane);
+    writer->queue.push_back(std::move(queued));
+    writer->work.Signal();
+  }
+  early_.clear();
 }
 
-void Cut::WriteLoop() {
+void Cut::StopWriters() {
+  std::vector<Writer*> writers;
+  {
+    MutexLock lock(&mu_);
+    last_block_queued_ = true;
+    for (auto& writer : writers_) {
+      writers.push_back(writer.get());
+      writer->work.Signal();
+    }
+  }
+  for (Writer* writer : writers) {
+    if (writer->thread.joinable()) writer->thread.join();
+  }
+}
+
+void Cut::WriteLoop(Writer* writer) {
   for (;;) {
     QueuedBlock queued;
     bool discard;
     {
       MutexLock lock(&mu_);
-      while (queue_.empty() && !last_block_queued_) work_.Wait(&mu_);
-      if (queue_.empty()) return;
-      queued = std::move(queue_.front());
-      queue_.pop_front();
+      while (writer->queue.empty() && !last_block_queued_) writer->work.Wait(&mu_);
+      if (writer->queue.empty()) break;
+      queued = std::move(writer->queue.front());
+      writer->queue.pop_front();
       discard = !status_.ok();
     }
-    const Status written = discard ? Status::OK() : WriteBlock(queued);
+    const Status written = discard ? Status::OK() : WriteBlock(queued, writer);
     pool_->ReleaseFull(std::move(queued.block));
     if (!written.ok()) Fail(written);
   }
+  FinishSegments(writer);
 }
 
-Status Cut::WriteBlock(const QueuedBlock& queued) {
-  SegmentWriter* writer = nullptr;
-  ADAPTCP_RETURN_IF_ERROR(WriterFor(queued.lane, &writer));
-  return writer->Append(*queued.block);
+Status Cut::WriteBlock(const QueuedBlock& queued, Writer* writer) {
+  const auto lane = static_cast<size_t>(FileLane(queued.lane));
+  if (writer->segments[lane] == nullptr) ADAPTCP_RETURN_IF_ERROR(OpenSegment(queued.lane, writer));
+  return writer->segments[lane]->Append(*queued.block);
 }
 
-Status Cut::WriterFor(Lane lane, SegmentWriter** writer) {
-  const SegmentKind kind = KindOf(lane);
-  const size_t slot = static_cast<size_t>(lane == Lane::kTombstone ? Lane::kIncrement : lane);
-  if (writers_[slot] == nullptr) {
-    SegmentHeader header = header_;
-    header.kind = kind;
-    file_names_[slot] = Concat(file_prefix_, "-", SegmentKindName(kind), ".acp");
-    ADAPTCP_RETURN_IF_ERROR(SegmentWriter::Open(
-        file_system_, Concat(directory_, "/", file_names_[slot]), header, &writers_[slot]));
+Status Cut::OpenSegment(Lane lane, Writer* writer) {
+  SegmentHeader header = header_;
+  header.kind = KindOf(lane);
+  const std::string part = writer->number == 0 ? "" : Concat("-p", writer->number);
+  const auto slot = static_cast<size_t>(FileLane(lane));
+  writer->file_names[slot] = Concat(file_prefix_, "-", SegmentKindName(header.kind), part, ".acp");
+  return SegmentWriter::Open(file_system_, Concat(directory_, "/", writer->file_names[slot]),
+                             header, &writer->segments[slot]);
+}
+
+void Cut::FinishSegments(Writer* writer) {
+  for (size_t slot = 0; slot < kLanes; ++slot) {
+    if (writer->segments[slot] == nullptr) continue;
+    if (status().ok()) {
+      WrittenSegment segment;
+      segment.file_name = writer->file_names[slot];
+      segment.kind = KindOf(static_cast<Lane>(slot));
+      const Status finished = writer->segments[slot]->Finish(&segment.summary);
+      if (finished.ok()) {
+        writer->finished.push_back(std::move(segment));
+      } else {
+        Fail(finished);
+      }
+    }
+    writer->segments[slot].reset();
   }
-  *writer = writers_[slot].get();
-  return Status::OK();
 }
 
 Status Cut::FinishWriting(std::vector<WrittenSegment>* segments) {
@@ -204,30 +257,20 @@ Status Cut::FinishWriting(std::vector<WrittenSegment>* segments) {
       }
       open_[lane].clear();
     }
-    last_block_queued_ = true;
-    work_.Signal();
   }
-  writer_thread_.join();
-  Status result = status();
-  for (size_t slot = 0; slot < kLanes; ++slot) {
-    if (writers_[slot] == nullptr) continue;
-    if (result.ok()) {
-      WrittenSegment segment;
-      segment.file_name = file_names_[slot];
-      segment.kind = KindOf(static_cast<Lane>(slot));
-      result.Update(writers_[slot]->Finish(&segment.summary));
-      segments->push_back(std::move(segment));
+  StopWriters();
+  MutexLock lock(&mu_);
+  for (auto& writer : writers_) {
+    for (WrittenSegment& segment : writer->finished) {
+      if (status_.ok()) {
+        segments->push_back(std::move(segment));
+      } else {
+        // Best effort: what stays behind is garbage that the next collection removes.
+        (void)file_system_->DeleteFile(Concat(directory_, "/", segment.file_name)).ok();
+      }
     }
-    writers_[slot].reset();
   }
-  if (!result.ok()) {
-    for (const WrittenSegment& segment : *segments) {
-      // Best effort: what stays behind is garbage that the next collection removes.
-      (void)file_system_->DeleteFile(Concat(directory_, "/", segment.file_name)).ok();
-    }
-    segments->clear();
-  }
-  return result;
+  return status_;
 }
 
 }  // namespace adaptcp

@@ -55,8 +55,8 @@ struct CutCounts {
   uint64_t stall_nanos = 0;  // training held up by saving or by waiting for a lock or a block
 };
 
-// Appenders on any thread take a block, fill it and give it back; one writer thread writes full
-// blocks in the order they fill. Once writing failed, blocks are discarded so that nobody waits.
+// Appenders on any thread take a block, fill it and give it back; writer threads write full blocks,
+// each into segments of its own. Once writing failed, blocks are discarded so that nobody waits.
 class Cut {
  public:
   using DirtyLists = std::array<KeyList, RowTracker::kStripes>;
@@ -101,11 +101,13 @@ class Cut {
   void AddCounts(const CutCounts& counts) TF_LOCKS_EXCLUDED(mu_);
   CutCounts counts() TF_LOCKS_EXCLUDED(mu_);
 
-  // Starts the writer thread. `header` describes the group; kind, interval and encodings are filled
-  // in. Segments are named `directory`/`file_prefix`-<kind>.acp and made when their first block
-  // fills.
+  // Starts at most so many writer threads; those after the first only when there is enough to
+  // write. `header` describes the group; kind, interval and encodings are filled in. Segments are
+  // named `directory`/`file_prefix`-<kind>.acp, those of the second writer and others
+  // `directory`/`file_prefix`-<kind>-p<number>.acp, and made when their first block fills.
   void StartWriting(FileSystem* file_system, const std::string& directory,
-                    const std::string& file_prefix, const SegmentHeader& header);
+                    const std::string& file_prefix, const SegmentHeader& header, size_t max_writers)
+      TF_LOCKS_EXCLUDED(mu_);
   // Writes what is left and finishes the segments: durable on return. No block may be out. On
   // failure the files are deleted.
   Status FinishWriting(std::vector<WrittenSegment>* segments) TF_LOCKS_EXCLUDED(mu_);
@@ -117,16 +119,36 @@ class Cut {
 
  private:
   static constexpr size_t kMaxUrgentBatches = 4;
+  // Of a segment, before the next writer opens one: many small files are slow to write and to read.
+  static constexpr size_t kLeastBlocks = 2;
 
   struct QueuedBlock {
     Lane lane;
     std::unique_ptr<RowBlock> block;
   };
 
+  // A thread that writes, and its segments.
+  struct Writer {
+    size_t number;
+    std::thread thread;
+    // Per lane, that of tombstones apart. Used by the thread, and after it ended by FinishWriting.
+    std::array<std::unique_ptr<SegmentWriter>, kLanes> segments;
+    std::array<std::string, kLanes> file_names;
+    std::vector<WrittenSegment> finished;
+    // Guarded by the cut's mutex.
+    std::deque<QueuedBlock> queue;
+    CondVar work;
+  };
+
   void Enqueue(Lane lane, std::unique_ptr<RowBlock> block) TF_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  void WriteLoop() TF_LOCKS_EXCLUDED(mu_);
-  Status WriteBlock(const QueuedBlock& queued);
-  Status WriterFor(Lane lane, SegmentWriter** writer);
+  // The writer of the lane's next block.
+  Writer* NextWriter(Lane lane) TF_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  void StopWriters() TF_LOCKS_EXCLUDED(mu_);
+  void WriteLoop(Writer* writer) TF_LOCKS_EXCLUDED(mu_);
+  Status WriteBlock(const QueuedBlock& queued, Writer* writer);
+  Status OpenSegment(Lane lane, Writer* writer);
+  // Makes the writer's segments durable, or deletes them if the cut failed.
+  void FinishSegments(Writer* writer) TF_LOCKS_EXCLUDED(mu_);
 
   // Constant after construction.
   const CutOptions options_;
@@ -141,21 +163,19 @@ class Cut {
   std::string directory_;
   std::string file_prefix_;
   SegmentHeader header_;
-  std::thread writer_thread_;
 
   // Used by the drain.
   std::deque<LoggedInsert> inserts_;
-
-  // Used by the writer thread, and by FinishWriting after it ended.
-  std::array<std::unique_ptr<SegmentWriter>, kLanes> writers_;
-  std::array<std::string, kLanes> file_names_;
 
   // Whether `urgent_` holds something, for a look without the mutex.
   std::atomic<bool> has_urgent_{false};
 
   Mutex mu_;
-  CondVar work_;
-  std::deque<QueuedBlock> queue_ TF_GUARDED_BY(mu_);
+  size_t max_writers_ TF_GUARDED_BY(mu_) = 0;  // 0 before StartWriting
+  // Full blocks from before StartWriting.
+  std::deque<QueuedBlock> early_ TF_GUARDED_BY(mu_);
+  std::vector<std::unique_ptr<Writer>> writers_ TF_GUARDED_BY(mu_);
+  std::array<size_t, kLanes> blocks_queued_ TF_GUARDED_BY(mu_) = {};
   std::array<std::vector<std::unique_ptr<RowBlock>>, kLanes> open_ TF_GUARDED_BY(mu_);
   bool last_block_queued_ TF_GUARDED_BY(mu_) = false;
   Status status_ TF_GUARDED_BY(mu_);

@@ -38,8 +38,7 @@ size_t RateHistogram::BinOf(double rate) {
 
 RateHistogram MeasureRates(RowTracker* tracker, const RateModel& rates, uint32_t interval,
                            size_t sample_rows, size_t first_stripe) {
-  size_t rows, bytes;
-  tracker->MeasureSize(&rows, &bytes);
+  const size_t rows = tracker->MeasureSize().rows;
   RateHistogram histogram;
   size_t sampled = 0;
   for (size_t s = 0; s < RowTracker::kStripes && sampled <= sample_rows; ++s) {

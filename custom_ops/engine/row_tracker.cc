@@ -21,15 +21,19 @@ void RowTracker::SortByStripe(const int64_t* keys, size_t n, std::vector<HashedK
   }
 }
 
-void RowTracker::MeasureSize(size_t* rows, size_t* bytes) {
-  *rows = 0;
-  *bytes = sizeof(*this);
+TrackerSize RowTracker::MeasureSize() {
+  TrackerSize size;
+  size.bytes = sizeof(*this);
   for (Stripe& stripe : stripes_) {
     MutexLock lock(&stripe.mu);
-    *bytes +=
+    size.bytes +=
         stripe.rows.capacity() * sizeof(RowEntry) + stripe.dirty.bytes() + stripe.standing.bytes();
-    *rows += stripe.live;
+    size.rows += stripe.live;
+    const size_t listed =
+        stripe.dirty.CountAtMost(stripe.live) + stripe.standing.CountAtMost(stripe.live);
+    size.rows_to_save += std::min(stripe.live, listed);
   }
+  return size;
 }
 
 void RowTracker::Clear() {

@@ -40,6 +40,8 @@ class KeyList {
   // Meaningless when overflowed.
   const std::vector<int64_t>& keys() const { return keys_; }
   size_t bytes() const { return keys_.capacity() * sizeof(int64_t); }
+  // How many keys there are, of at most `most`.
+  size_t CountAtMost(size_t most) const { return overflowed_ ? most : keys_.size(); }
 
  private:
   static constexpr size_t kSlotsPerKey = 8;
@@ -61,6 +63,12 @@ struct alignas(64) Stripe {
   KeyList standing TF_GUARDED_BY(mu);
 };
 
+struct TrackerSize {
+  size_t rows = 0;          // that are not removed
+  size_t rows_to_save = 0;  // rows on the lists: a delta saves no more, tombstones aside
+  size_t bytes = 0;         // memory of maps and lists
+};
+
 // Holds stripes and groups keys by stripe; the protocol lives in TableGroup.
 class RowTracker {
  public:
@@ -79,9 +87,8 @@ class RowTracker {
   template <typename Visit>
   void VisitByStripe(const int64_t* keys, size_t n, Visit visit);
 
-  // Number of rows that are not removed, and memory of maps and lists in bytes. Costs one lock a
-  // stripe, whatever the number of rows.
-  void MeasureSize(size_t* rows, size_t* bytes);
+  // Costs one lock a stripe, whatever the number of rows.
+  TrackerSize MeasureSize();
 
   // Forgets everything.
   void Clear();

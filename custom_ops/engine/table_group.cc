@@ -233,10 +233,10 @@ Status TableGroup::Adopt(const int64_t* keys, size_t n) {
 GroupStats TableGroup::Stats() {
   SharedLock gate(&gate_);
   GroupStats stats;
-  size_t rows, bytes;
-  tracker_.MeasureSize(&rows, &bytes);
-  stats.rows = rows;
-  stats.tracker_bytes = bytes;
+  const TrackerSize size = tracker_.MeasureSize();
+  stats.rows = size.rows;
+  stats.rows_to_save = size.rows_to_save;
+  stats.tracker_bytes = size.bytes;
   stats.interval = interval_;
   stats.base_required = base_required_;
   stats.cut_active = cut_ != nullptr;

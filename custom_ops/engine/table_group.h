@@ -41,6 +41,7 @@ struct DrainResult {
 
 struct GroupStats {
   uint64_t rows = 0;           // keys that some table of the group may hold
+  uint64_t rows_to_save = 0;   // at most, by a cut now that is not a base, tombstones aside
   uint64_t tracker_bytes = 0;  // memory of the tracker
   uint32_t interval = 0;       // the current, open interval
   bool base_required = false;  // earlier segments do not describe the tables any more
@@ -114,10 +115,11 @@ class TableGroup {
   // still; Drain then only writes. What goes wrong, Drain tells.
   Status CopyRows() TF_LOCKS_EXCLUDED(gate_);
 
-  // Saves the rest of the active cut and finishes its segments. One call a cut. After an error the
-  // cut can only be ended as failed.
+  // Saves the rest of the active cut and finishes its segments, with at most so many threads that
+  // write. One call a cut. After an error the cut can only be ended as failed.
   Status Drain(FileSystem* file_system, const std::string& directory,
-               const std::string& file_prefix, DrainResult* result) TF_LOCKS_EXCLUDED(gate_);
+               const std::string& file_prefix, size_t max_writers, DrainResult* result)
+      TF_LOCKS_EXCLUDED(gate_);
 
   // Ends the active cut. When it was not committed its rows count as updated in the current
   // interval, so that the next cut holds them; after a base, the next cut must be a base too.

@@ -123,7 +123,7 @@ Status TableGroup::CopyRows() {
 }
 
 Status TableGroup::Drain(FileSystem* file_system, const std::string& directory,
-                         const std::string& file_prefix, DrainResult* result) {
+                         const std::string& file_prefix, size_t max_writers, DrainResult* result) {
   Cut* cut = EnterState({CutState::kCopied}, CutState::kFinishing);
   const bool copied = cut != nullptr;
   if (!copied) cut = EnterState({CutState::kSaving}, CutState::kDraining);
@@ -136,7 +136,7 @@ Status TableGroup::Drain(FileSystem* file_system, const std::string& directory,
   header.num_shards = options_.num_shards;
   header.key_type = options_.key_type;
   for (Table* table : cut->tables()) header.tables.push_back(table->spec());
-  cut->StartWriting(file_system, directory, file_prefix, header);
+  cut->StartWriting(file_system, directory, file_prefix, header, max_writers);
   if (!copied) {
     SaveRows(cut);
     SetState(CutState::kFinishing, cut);

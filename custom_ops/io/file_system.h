@@ -42,6 +42,8 @@ class FileSystem {
                                      std::unique_ptr<RandomAccessFile>* file) = 0;
   virtual Status GetFileSize(const std::string& path, uint64_t* size) = 0;
   virtual Status DeleteFile(const std::string& path) = 0;
+  // Replaces `target` if it exists; durably, where the store can promise it.
+  virtual Status RenameFile(const std::string& source, const std::string& target) = 0;
 };
 
 }  // namespace adaptcp

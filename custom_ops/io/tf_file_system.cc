@@ -194,4 +194,15 @@ Status TfFileSystem::DeleteFile(const std::string& path) {
   return Convert(env_->DeleteFile(path), path, "cannot delete the file");
 }
 
+Status TfFileSystem::RenameFile(const std::string& source, const std::string& target) {
+  ADAPTCP_RETURN_IF_ERROR(
+      Convert(env_->RenameFile(source, target), source, Concat("cannot rename to ", target)));
+  std::string local;
+  if (!LocalPath(target, &local)) return Status::OK();
+  const std::string parent = ParentDirectory(local);
+  Descriptor directory;
+  ADAPTCP_RETURN_IF_ERROR(directory.Open(parent, O_DIRECTORY));
+  return directory.Sync(parent);
+}
+
 }  // namespace adaptcp

@@ -28,6 +28,7 @@ class TfFileSystem : public FileSystem {
                              std::unique_ptr<RandomAccessFile>* file) override;
   Status GetFileSize(const std::string& path, uint64_t* size) override;
   Status DeleteFile(const std::string& path) override;
+  Status RenameFile(const std::string& source, const std::string& target) override;
 
  private:
   tensorflow::Env* const env_;

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "custom_ops/engine/restorer.h"
-#include "custom_ops/io/tf_file_system.h"
+#include "custom_ops/kernels/background_op.h"
 #include "custom_ops/kernels/table_group_resource.h"
 #include "tensorflow/core/framework/function.h"
 #include "tensorflow/core/framework/op_kernel.h"
@@ -23,11 +23,6 @@ using tensorflow::OpKernelContext;
 using tensorflow::Tensor;
 using tensorflow::tstring;
 using GroupPtr = tensorflow::core::RefCountPtr<TableGroupResource>;
-
-FileSystem* Files() {
-  static TfFileSystem* const files = new TfFileSystem;
-  return files;
-}
 
 std::string StringInput(OpKernelContext* context, int input) {
   const tstring& value = context->input(input).scalar<tstring>()();
@@ -100,32 +95,25 @@ class CopyRowsOp : public tensorflow::OpKernel {
   }
 };
 
-// Runs on a thread of its own: draining and loading take seconds and must not hold a thread that
-// executes training ops.
-class BackgroundOp : public tensorflow::AsyncOpKernel {
+// A BackgroundOp on groups, its first inputs.
+class GroupsOp : public BackgroundOp {
  public:
-  using tensorflow::AsyncOpKernel::AsyncOpKernel;
+  using BackgroundOp::BackgroundOp;
 
-  void ComputeAsync(OpKernelContext* context, DoneCallback done) override {
+ protected:
+  Status Prepare(OpKernelContext* context, Work* work) override {
     auto resources = std::make_shared<std::vector<GroupPtr>>(num_groups_);
     std::vector<TableGroup*> groups;
     for (int i = 0; i < num_groups_; ++i) {
-      OP_REQUIRES_OK_ASYNC(context, LookupGroup(context, i, &(*resources)[i]), done);
+      ADAPTCP_RETURN_IF_ERROR(FromTensorFlow(LookupGroup(context, i, &(*resources)[i])));
       groups.push_back((*resources)[i]->group());
     }
-    context->env()->SchedClosure([this, context, done, resources, groups] {
-      std::string json;
-      OP_REQUIRES_OK_ASYNC(context, ToTensorFlow(Run(context, groups, &json)), done);
-      Tensor* output;
-      OP_REQUIRES_OK_ASYNC(context,
-                           context->allocate_output(0, tensorflow::TensorShape({}), &output), done);
-      output->scalar<tstring>()() = json;
-      done();
-    });
+    *work = [this, context, resources, groups](std::string* json) {
+      return Run(context, groups, json);
+    };
+    return Status::OK();
   }
 
- protected:
-  // `groups` are the first inputs.
   virtual Status Run(OpKernelContext* context, const std::vector<TableGroup*>& groups,
                      std::string* json) = 0;
 
@@ -140,16 +128,19 @@ std::string SegmentJson(const WrittenSegment& segment) {
                 ", \"footer_crc\": ", segment.summary.footer_crc, "}");
 }
 
-class DrainOp : public BackgroundOp {
+class DrainOp : public GroupsOp {
  public:
-  using BackgroundOp::BackgroundOp;
+  explicit DrainOp(tensorflow::OpKernelConstruction* context) : GroupsOp(context) {
+    OP_REQUIRES_OK(context, context->GetAttr("max_writers", &max_writers_));
+  }
 
  protected:
   Status Run(OpKernelContext* context, const std::vector<TableGroup*>& groups,
              std::string* json) override {
     DrainResult result;
-    ADAPTCP_RETURN_IF_ERROR(
-        groups[0]->Drain(Files(), StringInput(context, 1), StringInput(context, 2), &result));
+    ADAPTCP_RETURN_IF_ERROR(groups[0]->Drain(Files(), StringInput(context, 1),
+                                             StringInput(context, 2),
+                                             static_cast<size_t>(max_writers_), &result));
     std::string segments;
     for (const WrittenSegment& segment : result.segments) {
       segments += Concat(segments.empty() ? "" : ", ", SegmentJson(segment));
@@ -162,6 +153,9 @@ class DrainOp : public BackgroundOp {
                    ", \"stall_nanos\": ", counts.stall_nanos, "}");
     return Status::OK();
   }
+
+ private:
+  tensorflow::int64 max_writers_;
 };
 
 class EndCutOp : public tensorflow::OpKernel {
@@ -204,9 +198,9 @@ Tensor KeyTensor(const RowBlock& block, KeyType type) {
   return keys;
 }
 
-class RestoreOp : public BackgroundOp {
+class RestoreOp : public GroupsOp {
  public:
-  explicit RestoreOp(tensorflow::OpKernelConstruction* context) : BackgroundOp(context) {
+  explicit RestoreOp(tensorflow::OpKernelConstruction* context) : GroupsOp(context) {
     OP_REQUIRES_OK(context, context->GetAttr("N", &num_groups_));
     OP_REQUIRES_OK(context, context->GetAttr("saved_shards", &saved_shards_));
     OP_REQUIRES_OK(context, context->GetAttr("partition", &partition_));

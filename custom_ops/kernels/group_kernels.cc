@@ -94,8 +94,8 @@ class GroupStatsOp : public tensorflow::OpKernel {
     OP_REQUIRES_OK(context, context->allocate_output(0, tensorflow::TensorShape({}), &output));
     const GroupStats stats = resource->group()->Stats();
     output->scalar<tensorflow::tstring>()() =
-        Concat("{\"rows\": ", stats.rows, ", \"tracker_bytes\": ", stats.tracker_bytes,
-               ", \"interval\": ", stats.interval,
+        Concat("{\"rows\": ", stats.rows, ", \"rows_to_save\": ", stats.rows_to_save,
+               ", \"tracker_bytes\": ", stats.tracker_bytes, ", \"interval\": ", stats.interval,
                ", \"base_required\": ", stats.base_required ? "true" : "false",
                ", \"cut_active\": ", stats.cut_active ? "true" : "false",
                ", \"restored_rows\": ", stats.restored_rows, "}");

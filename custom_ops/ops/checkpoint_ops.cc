@@ -89,6 +89,7 @@ REGISTER_OP("AdaptcpDrain")
     .Input("directory: string")
     .Input("file_prefix: string")
     .Output("result: string")
+    .Attr("max_writers: int >= 1 = 1")
     .SetIsStateful()
     .SetShapeFn(ScalarsToScalar)
     .Doc(R"doc(
@@ -97,9 +98,11 @@ durable when the op ends. Runs beside training.
 
 group: [] resource of AdaptcpTableGroup, with an active cut.
 directory: [] existing directory, in any of TensorFlow's file systems.
-file_prefix: [] segments are named file_prefix-<kind>.acp; characters that need no JSON escape.
+file_prefix: [] segments are named file_prefix-<kind>.acp and, of writers after the first,
+  file_prefix-<kind>-p<number>.acp; characters that need no JSON escape.
 result: [] string, a JSON object: segments (list of file_name, kind, bytes, rows, tombstones,
   footer_crc), rows_hot, rows_cold, tombstones, rows_saved_on_update, rows_drained, stall_nanos.
+max_writers: threads that write, each into segments of its own, when there is enough to write.
 )doc");
 
 REGISTER_OP("AdaptcpEndCut")

@@ -68,6 +68,7 @@ Status MemoryFileSystem::NewRandomAccessFile(const std::string& path,
 
 Status MemoryFileSystem::GetFileSize(const std::string& path, uint64_t* size) {
   MutexLock lock(&mu_);
+  ADAPTCP_RETURN_IF_ERROR(Enter(kSize, path));
   const auto found = files_.find(path);
   if (found == files_.end()) return NotFound(path, ": no such file");
   *size = found->second->bytes.size();
@@ -79,6 +80,16 @@ Status MemoryFileSystem::DeleteFile(const std::string& path) {
   MutexLock lock(&mu_);
   ADAPTCP_RETURN_IF_ERROR(Enter(kDelete, path));
   if (files_.erase(path) == 0) return NotFound(path, ": no such file");
+  return Status::OK();
+}
+
+Status MemoryFileSystem::RenameFile(const std::string& source, const std::string& target) {
+  MutexLock lock(&mu_);
+  ADAPTCP_RETURN_IF_ERROR(Enter(kRename, source));
+  const auto found = files_.find(source);
+  if (found == files_.end()) return NotFound(source, ": no such file");
+  files_[target] = found->second;
+  files_.erase(found);
   return Status::OK();
 }
 

@@ -22,13 +22,14 @@ namespace adaptcp {
 // Safe for concurrent use. Must outlive the files it opens.
 class MemoryFileSystem : public FileSystem {
  public:
-  enum Operation { kOpen, kAppend, kSync, kClose, kRead, kDelete };
+  enum Operation { kOpen, kAppend, kSync, kClose, kRead, kDelete, kSize, kRename };
 
   Status NewWritableFile(const std::string& path, std::unique_ptr<WritableFile>* file) override;
   Status NewRandomAccessFile(const std::string& path,
                              std::unique_ptr<RandomAccessFile>* file) override;
   Status GetFileSize(const std::string& path, uint64_t* size) override;
   Status DeleteFile(const std::string& path) override;
+  Status RenameFile(const std::string& source, const std::string& target) override;
 
   // Faults.
 
@@ -67,7 +68,7 @@ class MemoryFileSystem : public FileSystem {
   friend class MemoryWritableFile;
   friend class MemoryRandomAccessFile;
 
-  static constexpr int kNumOperations = kDelete + 1;
+  static constexpr int kNumOperations = kRename + 1;
 
   struct File {
     std::string bytes;

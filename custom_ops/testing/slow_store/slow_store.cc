@@ -49,12 +49,7 @@ class SlowWritableFile : public tensorflow::WritableFile {
   SlowWritableFile(std::string name, std::string unfinished,
                    std::unique_ptr<tensorflow::WritableFile> file)
       : name_(std::move(name)), unfinished_(std::move(unfinished)), file_(std::move(file)) {}
-  ~SlowWritableFile() override {
-    if (file_ == nullptr) return;
-    file_.reset();
-    // Nobody is left to be told; a file that was never closed never appears.
-    (void)Env::Default()->DeleteFile(unfinished_).ok();
-  }
+  ~SlowWritableFile() override { Abandon(); }
 
   Status Append(StringPiece data) override {
     SharedTraffic()->Transfer(data.size(), /*write=*/true, &free_);
@@ -70,13 +65,25 @@ class SlowWritableFile : public tensorflow::WritableFile {
 
   Status Close() override {
     if (file_ == nullptr) return Status();
-    TF_RETURN_IF_ERROR(Request("write", name_));
-    TF_RETURN_IF_ERROR(file_->Close());
+    Status status = Request("write", name_);
+    if (status.ok()) status = file_->Close();
+    if (!status.ok()) {
+      Abandon();
+      return status;
+    }
     file_.reset();
     return Env::Default()->RenameFile(unfinished_, LocalName(name_));
   }
 
  private:
+  // A file whose end was never written never appears.
+  void Abandon() {
+    if (file_ == nullptr) return;
+    file_.reset();
+    // What went wrong before is what the caller must hear of.
+    (void)Env::Default()->DeleteFile(unfinished_).ok();
+  }
+
   const std::string name_;
   const std::string unfinished_;
   std::unique_ptr<tensorflow::WritableFile> file_;  // null once closed
@@ -95,9 +102,10 @@ class SlowRandomAccessFile : public tensorflow::RandomAccessFile {
   Status Read(tensorflow::uint64 offset, size_t n, StringPiece* result,
               char* scratch) const override {
     TF_RETURN_IF_ERROR(Request("read", name_));
+    const Status status = file_->Read(offset, n, result, scratch);
     Clock::time_point free;  // each read is a stream of its own
-    SharedTraffic()->Transfer(n, /*write=*/false, &free);
-    return file_->Read(offset, n, result, scratch);
+    SharedTraffic()->Transfer(result->size(), /*write=*/false, &free);
+    return status;
   }
 
  private:

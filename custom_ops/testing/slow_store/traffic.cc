@@ -24,6 +24,7 @@ Clock::time_point DoneAt(Clock::time_point now, Clock::time_point free, uint64_t
 
 void Traffic::Configure(const TrafficOptions& options) {
   MutexLock lock(&mu_);
+  ++epoch_;
   options_ = options;
   counters_ = TrafficCounters();
   random_.seed(options.seed);
@@ -51,15 +52,26 @@ bool Traffic::Request() {
 
 void Traffic::Transfer(uint64_t bytes, bool write, Clock::time_point* stream_free) {
   Clock::time_point done;
+  uint64_t epoch;
   {
     MutexLock lock(&mu_);
     const Clock::time_point now = Clock::now();
     *stream_free = DoneAt(now, *stream_free, bytes, options_.stream_bytes_per_sec);
     line_free_ = DoneAt(now, line_free_, bytes, options_.total_bytes_per_sec);
     done = std::max(*stream_free, line_free_);
+    epoch = epoch_;
     (write ? counters_.bytes_written : counters_.bytes_read) += bytes;
   }
-  std::this_thread::sleep_until(done);
+  WaitUntil(done, epoch);
+}
+
+void Traffic::WaitUntil(Clock::time_point done, uint64_t epoch) {
+  constexpr auto kLook = std::chrono::milliseconds(20);
+  for (auto now = Clock::now(); now < done; now = Clock::now()) {
+    std::this_thread::sleep_for(std::min<Clock::duration>(kLook, done - now));
+    MutexLock lock(&mu_);
+    if (epoch_ != epoch) return;
+  }
 }
 
 }  // namespace adaptcp

@@ -32,7 +32,7 @@ struct TrafficCounters {
 // Shared by all files. Thread-safe.
 class Traffic {
  public:
-  // Starts over, counters included.
+  // Starts over, counters included. What is under way ends at once.
   void Configure(const TrafficOptions& options) TF_LOCKS_EXCLUDED(mu_);
   TrafficCounters counters() TF_LOCKS_EXCLUDED(mu_);
 
@@ -43,10 +43,15 @@ class Traffic {
   void Transfer(uint64_t bytes, bool write, Clock::time_point* stream_free) TF_LOCKS_EXCLUDED(mu_);
 
  private:
+  // Waits until then, or until it is configured again.
+  void WaitUntil(Clock::time_point done, uint64_t epoch) TF_LOCKS_EXCLUDED(mu_);
+
   Mutex mu_;
   TrafficOptions options_ TF_GUARDED_BY(mu_);
   TrafficCounters counters_ TF_GUARDED_BY(mu_);
   std::mt19937_64 random_ TF_GUARDED_BY(mu_);
+  // How often it was configured.
+  uint64_t epoch_ TF_GUARDED_BY(mu_) = 0;
   // When the line that all streams share is done.
   Clock::time_point line_free_ TF_GUARDED_BY(mu_);
 };

@@ -52,6 +52,7 @@ class OracleRun {
   TestGroupOptions RandomOptions() {
     options_.tables = random_.Between(1, 3);
     options_.dim = random_.OneOf({1, 3, 500});
+    options_.max_writers = random_.OneOf({1, 2, 4});
     options_.budget = &budget_;
     options_.log_budget = &log_budget_;
     if (random_.Percent(20)) options_.group.key_type = KeyType::kString;

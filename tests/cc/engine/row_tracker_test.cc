@@ -80,9 +80,9 @@ TEST(RowTrackerTest, NoKeysNoVisit) {
 
 TEST(RowTrackerTest, SizeCountsRowsAndMemory) {
   auto tracker = std::make_unique<RowTracker>();
-  size_t rows, empty_bytes, bytes;
-  tracker->MeasureSize(&rows, &empty_bytes);
-  EXPECT_EQ(rows, 0u);
+  const TrackerSize empty = tracker->MeasureSize();
+  EXPECT_EQ(empty.rows, 0u);
+  EXPECT_EQ(empty.rows_to_save, 0u);
   Stripe* stripe = tracker->stripe(3);
   {
     MutexLock lock(&stripe->mu);
@@ -93,13 +93,20 @@ TEST(RowTrackerTest, SizeCountsRowsAndMemory) {
     }
     for (int64_t key = 0; key < 100; ++key) stripe->dirty.Add(key, stripe->rows.capacity());
   }
-  tracker->MeasureSize(&rows, &bytes);
-  EXPECT_EQ(rows, 1000u);
-  EXPECT_GE(bytes, empty_bytes + 900 * sizeof(RowEntry) + 100 * sizeof(int64_t));
+  TrackerSize size = tracker->MeasureSize();
+  EXPECT_EQ(size.rows, 1000u);
+  EXPECT_EQ(size.rows_to_save, 100u);
+  EXPECT_GE(size.bytes, empty.bytes + 900 * sizeof(RowEntry) + 100 * sizeof(int64_t));
+  {
+    MutexLock lock(&stripe->mu);
+    stripe->standing.Overflow();
+  }
+  EXPECT_EQ(tracker->MeasureSize().rows_to_save, 1000u) << "any row may be meant";
   tracker->Clear();
-  tracker->MeasureSize(&rows, &bytes);
-  EXPECT_EQ(rows, 0u);
-  EXPECT_EQ(bytes, empty_bytes);
+  size = tracker->MeasureSize();
+  EXPECT_EQ(size.rows, 0u);
+  EXPECT_EQ(size.rows_to_save, 0u);
+  EXPECT_EQ(size.bytes, empty.bytes);
 }
 
 TEST(KeyListTest, KeepsFewKeysInOrder) {

@@ -53,6 +53,7 @@ inline CutOptions AllHot() { return Threshold(0); }
 struct TestGroupOptions {
   size_t tables = 2;
   uint32_t dim = 4;  // of the first table; each next one has one float more
+  size_t max_writers = 1;
   BlockBudget* budget = BlockBudget::Process();
   UpdateLogBudget* log_budget = UpdateLogBudget::Process();
   TableGroupOptions group;
@@ -156,7 +157,7 @@ class TestGroup {
   }
   Status Drain() {
     return group_.Drain(files_, directory_, Concat(group_.options().name, "-", cut_.interval),
-                        &drained_);
+                        options_.max_writers, &drained_);
   }
   void Commit() {
     ASSERT_OK(group_.EndCut(true));

@@ -59,6 +59,15 @@ TEST_F(MemoryFileSystemTest, MissingFilesAreNotFound) {
   ExpectFailure(files_.DeleteFile("a"), StatusCode::kNotFound, "a:");
 }
 
+TEST_F(MemoryFileSystemTest, RenameReplacesTheTarget) {
+  files_.SetContents("a", "new");
+  files_.SetContents("b", "old");
+  ASSERT_OK(files_.RenameFile("a", "b"));
+  EXPECT_FALSE(files_.Exists("a"));
+  EXPECT_EQ(files_.Contents("b"), "new");
+  ExpectFailure(files_.RenameFile("a", "b"), StatusCode::kNotFound, "a:");
+}
+
 TEST_F(MemoryFileSystemTest, OnlyTheNthOperationFails) {
   const auto file = Create("a");
   files_.FailNth(MemoryFileSystem::kAppend, 2, kBroken);

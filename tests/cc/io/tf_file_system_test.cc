@@ -120,6 +120,21 @@ TEST_F(TfFileSystemTest, SyncReachesTheDiskForFileAndDirectory) {
   }
 }
 
+TEST_F(TfFileSystemTest, RenameReplacesTheTargetAndReachesTheDisk) {
+  for (const std::string scheme : {"", "file://"}) {
+    ASSERT_OK(Write(Path("b"), "old"));
+    ASSERT_OK(Write(Path("a"), "new"));
+    SyncedPaths().clear();
+    ASSERT_OK(files_.RenameFile(scheme + Path("a"), scheme + Path("b")));
+    EXPECT_EQ(SyncedPaths(), (std::vector<std::string>{directory_})) << scheme;
+    std::string bytes;
+    ASSERT_OK(Read(Path("b"), 0, 3, &bytes));
+    EXPECT_EQ(bytes, "new");
+    ExpectFailure(files_.RenameFile(scheme + Path("a"), scheme + Path("b")), StatusCode::kNotFound,
+                  Path("a"));
+  }
+}
+
 TEST_F(TfFileSystemTest, RelativePathsSyncTheWorkingDirectory) {
   ASSERT_EQ(chdir(directory_.c_str()), 0);
   const Status status = Write("a", "x");
