@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import collections
 import dataclasses
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import tensorflow as tf
@@ -171,13 +171,14 @@ def check_variables(bundle: DenseBundle | None, variables: dict[str, tf.Variable
 
 
 def restore_variables(
-    bundle: DenseBundle | None, directory: str, variables: dict[str, tf.Variable]
+    bundle: DenseBundle | None, paths: Mapping[str, str], variables: dict[str, tf.Variable]
 ) -> None:
     """Assigns the saved values; `check_variables` has passed.
 
     Args:
         bundle: what the manifest says of the dense variables.
-        directory: the checkpoint directory.
+        paths: where its files are, all in one directory, by their paths relative to that of the
+            checkpoints.
         variables: the model's.
 
     Raises:
@@ -189,7 +190,8 @@ def restore_variables(
     wanted = [v for v in bundle.variables if v.key in variables]
     if not wanted:
         return
-    prefix = files.join(directory, bundle.prefix)
+    index = ".index"
+    prefix = paths[bundle.prefix + index][: -len(index)]
     try:
         with translated("read the dense variables from", prefix):
             values = tf.raw_ops.RestoreV2(

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import concurrent.futures
+import contextlib
 import logging
 import time
 import weakref
@@ -15,16 +16,23 @@ from adaptcp_tf._src.checkpoint.building import build_optimizer, defer_until_bui
 from adaptcp_tf._src.checkpoint.dense import dense_variables, take_snapshot
 from adaptcp_tf._src.checkpoint.encodings import check_exact, decide
 from adaptcp_tf._src.checkpoint.options import CheckpointOptions
+from adaptcp_tf._src.checkpoint.outcomes import Outcomes, SaveReport
 from adaptcp_tf._src.checkpoint.restoring import (
     RestoreReport,
     Selection,
     check_checkpoint,
     load_checkpoint,
 )
-from adaptcp_tf._src.checkpoint.saving import Cut, Saver, SaveReport
+from adaptcp_tf._src.checkpoint.saving import Cut, Saver
+from adaptcp_tf._src.checkpoint.second_tier import (
+    Reservation,
+    SecondTier,
+    StorageStats,
+    weak_call,
+)
 from adaptcp_tf._src.checkpoint.slowdown import SlowdownMeter
-from adaptcp_tf._src.checkpoint.tracking import check_all_tracked
-from adaptcp_tf._src.manifest import CheckpointStore, Manifest, Position
+from adaptcp_tf._src.checkpoint.tracking import check_all_tracked, most_bytes
+from adaptcp_tf._src.manifest import Manifest, Position, Tiers
 from adaptcp_tf._src.policy import RestoreSample, make_policy
 from adaptcp_tf._src.storage.lock import DirectoryLock
 from adaptcp_tf._src.tables import TableGroup, begin_cut, discover_groups, unwatch, watch
@@ -81,8 +89,8 @@ class CheckpointManager:
                 "at least one of them."
             )
         self._options = options or CheckpointOptions()
-        self._store = CheckpointStore(directory)
-        self._lock = DirectoryLock(directory).acquire(steal=self._options.steal_lock)
+        self._tiers = Tiers(directory, self._options.local_dir)
+        self._groups: list[TableGroup] = []
         self._policy = make_policy(
             self._options.strategy,
             hot_threshold=self._options.hot_threshold,
@@ -91,23 +99,35 @@ class CheckpointManager:
             mean_secs_between_failures=self._options.mean_secs_between_failures,
         )
         self._slowdown = SlowdownMeter()
-        self._saver = Saver(
-            self._store,
-            self._lock,
-            self._policy,
-            self._slowdown,
-            self._options.max_to_keep,
-            self._options.keep_period,
-        )
-        self._executor = concurrent.futures.ThreadPoolExecutor(1, "adaptcp-save")
-        self._saving: concurrent.futures.Future | None = None
-        self._failure: errors.CheckpointFailedError | None = None
-        self._groups: list[TableGroup] = []
+        self._outcomes = Outcomes()
         self._skipped = 0
-        self._reports: list[SaveReport] = []
-        watched = watch(model, optimizer)
-        # Also gives up lock and watch when the manager is dropped without close().
-        self._finalizer = weakref.finalize(self, _give_back, self._lock, self._executor, watched)
+        self._saving: concurrent.futures.Future | None = None
+        held = contextlib.ExitStack()
+        lock = DirectoryLock(directory).acquire(steal=self._options.steal_lock)
+        held.callback(_give_back, lock)
+        try:
+            self._second = self._open_second_tier(lock)
+            if self._second is not None:
+                held.callback(self._second.stop)
+            self._saver = Saver(
+                self._tiers,
+                lock if self._second is None else self._second.lock,
+                self._second,
+                self._policy,
+                self._slowdown,
+                self._options,
+                self._outcomes,
+            )
+        except BaseException:
+            held.close()
+            raise
+        self._executor = concurrent.futures.ThreadPoolExecutor(1, "adaptcp-save")
+        held.callback(unwatch, watch(model, optimizer))
+        # Nothing is being saved any more. This may run on the executor's own thread, which cannot
+        # wait for itself: there the last save lets go of a manager that nobody else holds.
+        held.callback(self._executor.shutdown, wait=False)
+        # Also when the manager is dropped without close().
+        self._finalizer = weakref.finalize(self, held.close)
         try:
             self._refresh_groups()
         except errors.AdaptCPError:
@@ -117,12 +137,20 @@ class CheckpointManager:
     @property
     def directory(self) -> str:
         """Where the checkpoints are."""
-        return self._store.directory
+        return self._tiers.directory
 
     @property
     def reports(self) -> list[SaveReport]:
         """What became of each checkpoint that this manager committed, oldest first."""
-        return list(self._reports)
+        return self._outcomes.reports
+
+    @property
+    def storage(self) -> StorageStats:
+        """How far the tiers are: the newest durable step of each, bytes, retries, waits."""
+        newest = self._saver.newest_step
+        if self._second is None:
+            return StorageStats(local_step=newest, remote_step=newest)
+        return self._second.stats(newest)
 
     @property
     def skipped(self) -> int:
@@ -139,11 +167,11 @@ class CheckpointManager:
 
     def latest_step(self) -> int | None:
         """Returns the newest step that was saved, None when there is none."""
-        return self._store.latest_step()
+        return self._tiers.latest_step()
 
     def all_steps(self) -> list[int]:
         """Returns the steps that can be restored, in ascending order."""
-        return self._store.all_steps()
+        return self._tiers.all_steps()
 
     def save(
         self,
@@ -165,7 +193,7 @@ class CheckpointManager:
 
         Raises:
             CheckpointFailedError: an earlier checkpoint failed in the background; told once. This
-                one was not begun, call again.
+                one was not begun, call again. Or the buffer is full and stays so, since uploads fail.
             CheckpointExistsError: the directory holds this step or a later one.
             InvalidOptionError: the step is not an integer from 0, or too large; or the strategy wants
                 fewer bits than `exact` allows.
@@ -174,7 +202,7 @@ class CheckpointManager:
         start = time.perf_counter()
         self._raise_failure()
         self._check_open()
-        self._store.manifest_path(step)  # raises for what cannot be a step
+        self._tiers.front.manifest_path(step)  # raises for what cannot be a step
         if self._is_saving():
             if self._options.when_busy == "skip":
                 self._skipped += 1
@@ -197,29 +225,33 @@ class CheckpointManager:
         """
         self._slowdown.step_ended(saving=self._is_saving())
 
-    def wait(self, timeout_secs: float | None = None) -> None:
-        """Returns when everything saved so far is durable.
+    def wait(self, timeout_secs: float | None = None, *, local: bool = False) -> None:
+        """Returns when the newest checkpoint is durable in the directory.
 
         Args:
             timeout_secs: how long to wait at most; None waits as long as it takes.
+            local: whether the buffer, if there is one, is durable enough.
 
         Raises:
             CheckpointFailedError: a checkpoint failed in the background; told once.
             TimeoutError: it takes longer.
         """
+        start = time.monotonic()
         if self._saving is not None:
             done, _ = concurrent.futures.wait([self._saving], timeout=timeout_secs)
             if not done:
-                raise TimeoutError(
-                    f"The checkpoint is not durable after {timeout_secs} s; it goes on in the "
-                    f"background. Directory: {self.directory!r}."
-                )
+                raise self._not_durable(timeout_secs)
+        self._raise_failure()
+        if self._second is None or local:
+            return
+        left = None if timeout_secs is None else timeout_secs - (time.monotonic() - start)
+        if not self._second.wait(left):
+            raise self._not_durable(timeout_secs)
         self._raise_failure()
 
     def take_failure(self) -> errors.CheckpointFailedError | None:
         """Returns what failed in the background since the last call, if anything did."""
-        failure, self._failure = self._failure, None
-        return failure
+        return self._outcomes.take_failure()
 
     def restore(
         self,
@@ -265,7 +297,7 @@ class CheckpointManager:
         if self._options.exact:
             check_exact(manifest)
         if self._model is not None and not is_built(self._model):
-            self._store.validate(manifest)
+            self._tiers.locate(manifest)
             defer_until_built(self._model, lambda: self._restore(manifest, selection))
             return None
         return self._restore(manifest, selection)
@@ -282,26 +314,36 @@ class CheckpointManager:
         """
         self._check_open()
         self.wait()
-        for newer in self.all_steps():
-            if newer > step:
-                self._store.delete_manifest(newer)
+        for store in self._tiers.stores:
+            for newer in store.all_steps():
+                if newer > step:
+                    store.delete_manifest(newer)
+        if self._second is not None:
+            self._second.withdraw(step)
+        self._saver.newest_step = self.latest_step()
         if self._saver.previous is not None and self._saver.previous.step > step:
             # The rows trained since are in no checkpoint that is left.
             self._saver.previous = None
         self._saver.collect_garbage()
 
     def close(self) -> None:
-        """Waits for the save in flight, gives back the directory and lets go of the variables."""
+        """Waits until all is durable, gives back the directory and lets go of the variables.
+
+        What cannot be uploaded stays in the buffer; the next manager uploads it.
+        """
         if not self._finalizer.alive:
             return
         if self._saving is not None:
             concurrent.futures.wait([self._saving])
+        if self._second is not None:
+            self._second.wait(None)
         for group in self._groups:
             group.manager = None
         self._groups = []
         self._finalizer()
-        if self._failure is not None:
-            logger.error("%s", self._failure)
+        failure = self.take_failure()
+        if failure is not None:
+            logger.error("%s", failure)
 
     def _read_manifest(self, step: int | None) -> Manifest:
         if step is None:
@@ -311,24 +353,29 @@ class CheckpointManager:
                 f"There is no checkpoint{'' if step is None else f' of step {step}'} in "
                 f"{self.directory!r}. Received: steps {self.all_steps()}."
             )
-        return self._store.read(step)
+        return self._tiers.read(step)
 
     def _restore(self, manifest: Manifest, selection: Selection) -> RestoreReport:
         build_optimizer(self._model, self._optimizer)
         self._refresh_groups()
         variables = dense_variables(self._model, self._optimizer)
-        check_checkpoint(self._store, manifest, self._groups, variables, selection)
-        # What the model holds from here on is in no checkpoint, unless all goes well.
-        self._saver.previous = None
-        report = load_checkpoint(
-            self._store,
-            manifest,
-            self._groups,
-            variables,
-            selection=selection,
-            num_threads=self._options.restore_threads,
-            progress=self._options.progress,
-        )
+        kept = contextlib.nullcontext() if self._second is None else self._second.kept()
+        with kept:
+            paths = check_checkpoint(self._tiers, manifest, self._groups, variables, selection)
+            # What the model holds from here on is in no checkpoint, unless all goes well.
+            self._saver.previous = None
+            report = load_checkpoint(
+                paths,
+                manifest,
+                self._groups,
+                variables,
+                directory=self.directory,
+                selection=selection,
+                num_threads=self._options.restore_threads,
+                progress=self._options.progress,
+            )
+        if self._second is not None:
+            self._second.know(manifest)
         if not selection.everything:
             return report
         shards = {group.name: group.num_shards for group in self._groups}
@@ -364,19 +411,26 @@ class CheckpointManager:
         decision = decide(self._policy, self._options)
         base = base or decision.base
         interval = max((s["interval"] for s in stats), default=self._next_interval())
-        dense = take_snapshot(dense_variables(self._model, self._optimizer))
+        variables = dense_variables(self._model, self._optimizer)
+        reservation = self._reserve(most_bytes(self._groups, stats, variables, base=base))
+        dense = take_snapshot(variables)
         wall_time = time.time()
-        begin_cut(
-            self._groups,
-            interval=interval,
-            base=base,
-            hot_threshold=decision.hot_threshold,
-            hysteresis=decision.hysteresis,
-            rate_half_life_intervals=self._options.rate_half_life_intervals,
-            stop_and_copy=decision.stop_and_copy,
-            encoding=decision.encoding,
-            slot_encoding=decision.slot_encoding,
-        )
+        try:
+            begin_cut(
+                self._groups,
+                interval=interval,
+                base=base,
+                hot_threshold=decision.hot_threshold,
+                hysteresis=decision.hysteresis,
+                rate_half_life_intervals=self._options.rate_half_life_intervals,
+                stop_and_copy=decision.stop_and_copy,
+                encoding=decision.encoding,
+                slot_encoding=decision.slot_encoding,
+            )
+        except BaseException:
+            if self._second is not None:
+                self._second.gave_up(reservation, None)
+            raise
         return Cut(
             step=step,
             interval=interval,
@@ -389,21 +443,63 @@ class CheckpointManager:
             rows_live=sum(s["rows"] for s in stats),
             wall_time=wall_time,
             stall_secs=0.0,
+            reservation=reservation,
         )
+
+    def _reserve(self, size: int) -> Reservation:
+        if self._second is None:
+            return Reservation()
+        try:
+            return self._second.reserve(size)
+        except errors.StorageFullError as error:
+            raise errors.CheckpointFailedError(
+                f"The checkpoint was not begun. Training can go on, its rows will be in the next "
+                f"one. {error}"
+            ) from error
 
     def _next_interval(self) -> int:
         return 1 if self._saver.previous is None else self._saver.previous.interval + 1
 
     def _save_in_background(self, cut: Cut) -> None:
         try:
-            self._reports.append(self._saver.save(cut))
+            self._saver.save(cut)
             self._saver.collect_garbage()
         except errors.CheckpointFailedError as error:
-            self._failure = error
+            self._outcomes.fail(error)
         except errors.AdaptCPError as error:
-            self._failure = errors.CheckpointFailedError(
-                f"Step {cut.step} is saved, but old checkpoints could not be deleted: {error}"
+            self._outcomes.fail(
+                errors.CheckpointFailedError(
+                    f"Step {cut.step} is saved, but old checkpoints could not be deleted: {error}"
+                )
             )
+
+    def _open_second_tier(self, lock: DirectoryLock) -> SecondTier | None:
+        if self._tiers.local is None:
+            return None
+        return SecondTier(
+            self._tiers,
+            lock,
+            self._options,
+            self._outcomes,
+            weak_call(self._device_of),
+            weak_call(self._start_chain_anew),
+        )
+
+    def _device_of(self, group_name: str, shard: int) -> str:
+        """Where a shard of a group lives; segments of other numbers of shards are read here."""
+        for group in self._groups:
+            if group.name == group_name and shard < len(group.shards):
+                return group.shards[shard].device
+        return ""
+
+    def _start_chain_anew(self) -> None:
+        self._saver.previous = None
+
+    def _not_durable(self, timeout_secs: float | None) -> TimeoutError:
+        return TimeoutError(
+            f"The checkpoint is not durable after {timeout_secs} s; it goes on in the "
+            f"background. Directory: {self.directory!r}."
+        )
 
     def _is_saving(self) -> bool:
         return self._saving is not None and not self._saving.done()
@@ -420,7 +516,7 @@ class CheckpointManager:
             )
 
     def _check_rises(self, step: int) -> None:
-        latest = self.latest_step()
+        latest = self._saver.newest_step
         if latest is not None and step <= latest:
             raise errors.CheckpointExistsError(
                 f"Checkpoints must be saved under rising steps. Received: {step}. Expected: more "
@@ -429,11 +525,9 @@ class CheckpointManager:
             )
 
 
-def _give_back(
-    lock: DirectoryLock, executor: concurrent.futures.Executor, watched: tuple[Any, Any]
-) -> None:
-    # Nothing is being saved any more. This may run on the executor's own thread, which cannot wait
-    # for itself: there the last save lets go of a manager that nobody else holds.
-    executor.shutdown(wait=False)
-    unwatch(watched)
-    lock.release()
+def _give_back(lock: DirectoryLock) -> None:
+    try:
+        lock.release()
+    except errors.StorageError as error:
+        # A process of this host takes it over once this one has ended.
+        logger.warning("the lock of %r stays: %s", lock.directory, error)

@@ -44,6 +44,15 @@ class CheckpointOptions:
         exact: refuse to save or restore anything else than every bit.
         max_to_keep: how many of the newest checkpoints stay restorable; None keeps all.
         keep_period: besides, keep checkpoints whose step is a multiple of this.
+        local_dir: an SSD buffer: checkpoints are written there, and from there to `directory` in the
+            background. None writes to `directory` at once, which is right when that is a local disk.
+        local_bytes: how large the files in the buffer may be together; None sets no limit. Files that
+            are uploaded are deleted first; then training waits, and says so.
+        max_writers: threads that write each table group's share of a checkpoint, into files of their
+            own, when there is enough to write.
+        upload_threads: files that are uploaded at once.
+        upload_patience_secs: for how long a checkpoint is uploaded again and again while the store
+            fails; then it counts as failed, and is tried again with the next one.
         when_busy: what `save` does while the previous checkpoint is still being saved: "skip" it,
             its rows will be in the next one, or "wait".
         restore_threads: threads that read and insert during a restore.
@@ -62,6 +71,11 @@ class CheckpointOptions:
     exact: bool = False
     max_to_keep: int | None = 3
     keep_period: int | None = None
+    local_dir: str | None = None
+    local_bytes: int | None = None
+    max_writers: int = 4
+    upload_threads: int = 8
+    upload_patience_secs: float = 600.0
     when_busy: str = "skip"
     restore_threads: int = 2
     steal_lock: bool = False
@@ -79,7 +93,7 @@ class CheckpointOptions:
             "a rate from 0 to 1, or None",
         )
         self._check("hysteresis", 0 <= self.hysteresis < 1, "a fraction from 0 to below 1")
-        for name in ("base_every", "max_to_keep", "keep_period"):
+        for name in ("base_every", "max_to_keep", "keep_period", "local_bytes"):
             value = getattr(self, name)
             self._check(name, value is None or _is_positive(value), "a positive integer or None")
         self._check(
@@ -101,7 +115,18 @@ class CheckpointOptions:
             value = getattr(self, name)
             self._check(name, value in ENCODINGS, f"one of {', '.join(ENCODINGS)}")
             self._check(name, not self.exact or value == RAW, f"{RAW!r}, since exact=True")
-        self._check("restore_threads", _is_positive(self.restore_threads), "a positive integer")
+        for name in ("restore_threads", "max_writers", "upload_threads"):
+            self._check(name, _is_positive(getattr(self, name)), "a positive integer")
+        self._check(
+            "local_bytes",
+            self.local_bytes is None or self.local_dir is not None,
+            "None without a local_dir",
+        )
+        self._check(
+            "upload_patience_secs",
+            0 <= self.upload_patience_secs < math.inf,
+            "a number of seconds, 0 for a single try",
+        )
         self._check("when_busy", self.when_busy in ("skip", "wait"), "'skip' or 'wait'")
 
     def _check(self, name: str, valid: bool, expected: str) -> None:

@@ -8,7 +8,7 @@ import dataclasses
 import logging
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import tensorflow as tf
@@ -17,7 +17,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from adaptcp_tf import errors
 from adaptcp_tf._src.checkpoint.dense import check_variables, restore_variables
-from adaptcp_tf._src.manifest import CheckpointStore, Manifest, Position, restore_order
+from adaptcp_tf._src.manifest import Manifest, Position, Tiers, restore_order
 from adaptcp_tf._src.tables import TableGroup
 from adaptcp_tf._src.tables.tfra import clear_tables
 
@@ -129,20 +129,23 @@ def _check_tables(where: str, saved_tables: Sequence, group: TableGroup) -> None
 
 
 def check_checkpoint(
-    store: CheckpointStore,
+    tiers: Tiers,
     manifest: Manifest,
     groups: Sequence[TableGroup],
     variables: dict[str, tf.Variable],
     selection: Selection,
-) -> None:
+) -> dict[str, str]:
     """Raises unless a checkpoint can be loaded; changes nothing.
 
     Args:
-        store: where the checkpoint is.
+        tiers: where the checkpoint is.
         manifest: which checkpoint.
         groups: the model's table groups.
         variables: the model's dense variables, by key.
         selection: what of it.
+
+    Returns:
+        Where its files are, by their paths relative to the directory.
 
     Raises:
         IncompatibleModelError: the model is not the one that was saved.
@@ -150,18 +153,20 @@ def check_checkpoint(
         CorruptCheckpointError: a file is missing or has another size.
         StorageError: a file could not be looked up.
     """
-    store.validate(manifest)
+    paths = tiers.locate(manifest)
     check_groups(manifest, groups, selection)
     if selection.dense:
         check_variables(manifest.dense, variables)
+    return paths
 
 
 def load_checkpoint(
-    store: CheckpointStore,
+    paths: Mapping[str, str],
     manifest: Manifest,
     groups: Sequence[TableGroup],
     variables: dict[str, tf.Variable],
     *,
+    directory: str,
     selection: Selection,
     num_threads: int,
     progress: bool | None,
@@ -171,10 +176,11 @@ def load_checkpoint(
     After an error the model is in an undefined state.
 
     Args:
-        store: where the checkpoint is.
+        paths: where its files are, from `check_checkpoint`.
         manifest: which checkpoint.
         groups: the model's table groups.
         variables: the model's dense variables, by key.
+        directory: that of the checkpoints, for messages.
         selection: what of it.
         num_threads: threads that read and insert.
         progress: show a progress bar; None shows it on terminals.
@@ -199,7 +205,7 @@ def load_checkpoint(
         return group.restore(
             manifest.interval,
             segments,
-            [store.path(segment.path) for segment in segments],
+            [paths[segment.path] for segment in segments],
             saved_shards=saved_shards.get(group.name, 1),
             slots=selection.slots,
             num_threads=max(1, num_threads // workers),
@@ -212,7 +218,7 @@ def load_checkpoint(
                 for name in totals:
                     totals[name] += result[name]
         if selection.dense:
-            restore_variables(manifest.dense, store.directory, variables)
+            restore_variables(manifest.dense, paths, variables)
 
     try:
         _with_progress(load, manifest, groups, progress)
@@ -227,9 +233,9 @@ def load_checkpoint(
         ) from error
     except tf.errors.OpError as error:
         raise errors.StorageError(
-            f"The checkpoint of step {manifest.step} in {store.directory!r} could not be read. "
+            f"The checkpoint of step {manifest.step} in {directory!r} could not be read. "
             f"Received: {error.message}. Restore again when the store answers.",
-            path=store.directory,
+            path=directory,
         ) from error
     report = RestoreReport(
         step=manifest.step,

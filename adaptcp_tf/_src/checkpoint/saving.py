@@ -13,6 +13,9 @@ import tensorflow as tf
 
 from adaptcp_tf import errors
 from adaptcp_tf._src.checkpoint.dense import DenseSnapshot, write_bundle
+from adaptcp_tf._src.checkpoint.options import CheckpointOptions
+from adaptcp_tf._src.checkpoint.outcomes import Outcomes, SaveReport
+from adaptcp_tf._src.checkpoint.second_tier import Reservation, SecondTier
 from adaptcp_tf._src.checkpoint.slowdown import SlowdownMeter
 from adaptcp_tf._src.manifest import (
     CheckpointStore,
@@ -21,12 +24,14 @@ from adaptcp_tf._src.manifest import (
     Position,
     Segment,
     TableSpec,
+    Tiers,
     collect,
     discard_attempt,
     extend_chain,
     segment_prefix,
 )
 from adaptcp_tf._src.policy import CutReport, Decision, Policy, RateHistogram
+from adaptcp_tf._src.storage import files
 from adaptcp_tf._src.storage.lock import DirectoryLock
 from adaptcp_tf._src.tables import TableGroup
 
@@ -51,6 +56,7 @@ class Cut:
         rows_live: rows of all tables when it began.
         wall_time: when it began, in seconds since the epoch.
         stall_secs: for how long `save` held up training.
+        reservation: room in the buffer, if there is one.
     """
 
     step: int
@@ -64,37 +70,7 @@ class Cut:
     rows_live: int
     wall_time: float
     stall_secs: float
-
-
-@dataclasses.dataclass(frozen=True)
-class SaveReport:
-    """What became of one checkpoint; rows count once a shard and table group.
-
-    Attributes:
-        step: the step.
-        kind: "base" or "delta".
-        hot_threshold: updates per interval from which a row is hot; above 1 none is.
-        rows_hot: rows written to differentials, or hot rows of a base.
-        rows_cold: rows written to increments, or the other rows of a base.
-        tombstones: removed keys written.
-        rows_saved_on_update: rows that training itself saved, just before it changed them.
-        rows_drained: rows saved in the background.
-        bytes: size of the new files.
-        stall_ms: for how long training was held up, in milliseconds.
-        seconds_to_durable: from the cut until it survives a power loss.
-    """
-
-    step: int
-    kind: str
-    hot_threshold: float
-    rows_hot: int
-    rows_cold: int
-    tombstones: int
-    rows_saved_on_update: int
-    rows_drained: int
-    bytes: int
-    stall_ms: float
-    seconds_to_durable: float
+    reservation: Reservation
 
 
 class Saver:
@@ -102,22 +78,27 @@ class Saver:
 
     def __init__(
         self,
-        store: CheckpointStore,
+        tiers: Tiers,
         lock: DirectoryLock,
+        second: SecondTier | None,
         policy: Policy,
         slowdown: SlowdownMeter,
-        max_to_keep: int | None,
-        keep_period: int | None,
+        options: CheckpointOptions,
+        outcomes: Outcomes,
     ):
-        self._store = store
+        self._tiers = tiers
+        self._store = tiers.front
         self._lock = lock
+        self._second = second
         self._policy = policy
         self._slowdown = slowdown
         self._last_cut_at = time.time()
-        self._max_to_keep = max_to_keep
-        self._keep_period = keep_period
+        self._options = options
+        self._outcomes = outcomes
         # The newest checkpoint of this run; the next delta builds on it.
         self.previous: Manifest | None = None
+        # The newest step in the directory or the buffer.
+        self.newest_step = tiers.latest_step()
 
     def save(self, cut: Cut) -> SaveReport:
         """Drains, writes and commits a cut; after an error its rows will be in the next one.
@@ -126,24 +107,33 @@ class Saver:
             CheckpointFailedError: it could not be saved; the cause is attached.
         """
         attempt = None
+        direct = cut.reservation.direct
+        store = self._tiers.remote if direct else self._store
         try:
-            attempt = self._store.new_attempt_dir(cut.step)
-            segments, counts = self._drain(cut, attempt)
-            dense = write_bundle(cut.dense, self._store.path(attempt), attempt)
+            attempt = store.new_attempt_dir(cut.step)
+            if self._second is not None:
+                self._second.began(cut.reservation, attempt)
+            segments, counts = self._drain(cut, store, attempt)
+            dense = write_bundle(cut.dense, store.path(attempt), attempt)
             manifest = self._manifest(cut, segments, dense)
+            elsewhere = self._elsewhere(manifest, attempt, direct)
             self._lock.check()
-            self._store.commit(manifest)
+            self._store.commit(manifest, elsewhere=elsewhere)
         except Exception as error:
-            self._give_up(cut, attempt)
+            self._give_up(cut, store, attempt)
             raise errors.CheckpointFailedError(
-                f"The checkpoint of step {cut.step} in {self._store.directory!r} could not be "
+                f"The checkpoint of step {cut.step} in {store.directory!r} could not be "
                 f"saved. Training can go on, its rows will be in the next one. Received: {error}"
             ) from error
         for group in cut.groups:
             for shard in group.shards:
                 shard.end_cut(committed=True)
         self.previous = manifest
+        self.newest_step = cut.step
         report = self._report(cut, segments, counts, dense)
+        self._outcomes.add(report)
+        if self._second is not None:
+            self._second.committed(cut.reservation, manifest, attempt)
         self._tell_policy(cut, report, segments)
         logger.info(
             "step %d saved as %s: %d hot and %d cold rows, %d removed, %.1f MB, stall %.2f ms, "
@@ -158,6 +148,17 @@ class Saver:
             report.seconds_to_durable,
         )
         return report
+
+    def _elsewhere(self, manifest: Manifest, attempt: str, direct: bool) -> set[str]:
+        """The files of a checkpoint that the first tier need not look for."""
+        if self._second is None:
+            # Those of earlier checkpoints were looked up before; remotely each costs a round trip.
+            remote = self.previous is not None and not files.is_local(self._store.directory)
+            return set(self.previous.files()) if remote else set()
+        paths = manifest.files()
+        if direct:
+            self._second.written_directly(paths, attempt)
+        return self._second.elsewhere(paths)
 
     def _tell_policy(self, cut: Cut, report: SaveReport, segments: list[Segment]) -> None:
         shards = [shard for group in cut.groups for shard in group.shards]
@@ -184,27 +185,33 @@ class Saver:
         Raises:
             StorageError: something could not be deleted; a later call tries again.
         """
-        protected = [] if self.previous is None else list(self.previous.files())
+        protected = set() if self.previous is None else set(self.previous.files())
+        if self._second is not None:
+            protected |= self._second.needed()
         report = collect(
             self._store,
-            max_to_keep=self._max_to_keep,
-            keep_period=self._keep_period,
-            protected=protected,
+            max_to_keep=self._options.max_to_keep,
+            keep_period=self._options.keep_period,
+            protected=sorted(protected),
         )
+        if self._second is not None:
+            self._second.deleted(report.deleted_files)
         if report.unreadable:
             logger.warning(
                 "no segment is deleted while these manifests cannot be read: %s. Move them away.",
                 ", ".join(report.unreadable),
             )
 
-    def _drain(self, cut: Cut, attempt: str) -> tuple[list[Segment], dict[str, int]]:
-        directory = self._store.path(attempt)
+    def _drain(
+        self, cut: Cut, store: CheckpointStore, attempt: str
+    ) -> tuple[list[Segment], dict[str, int]]:
+        directory = store.path(attempt)
         segments: list[Segment] = []
         totals: dict[str, int] = {}
         for g, group in enumerate(cut.groups):
             for shard in group.shards:
                 prefix = segment_prefix(g, shard.shard, group.num_shards)
-                result = shard.drain(directory, prefix)
+                result = shard.drain(directory, prefix, self._options.max_writers)
                 for written in result.pop("segments"):
                     name = written.pop("file_name")
                     segments.append(
@@ -243,6 +250,7 @@ class Saver:
     def _report(
         self, cut: Cut, segments: list[Segment], counts: dict[str, int], dense: Any
     ) -> SaveReport:
+        seconds = time.time() - cut.wall_time
         dense_bytes = 0 if dense is None else sum(dense.files.values())
         return SaveReport(
             step=cut.step,
@@ -255,20 +263,24 @@ class Saver:
             rows_drained=counts.get("rows_drained", 0),
             bytes=sum(segment.bytes for segment in segments) + dense_bytes,
             stall_ms=cut.stall_secs * 1e3 + counts.get("stall_nanos", 0) / 1e6,
-            seconds_to_durable=time.time() - cut.wall_time,
+            room_wait_ms=cut.reservation.wait_secs * 1e3,
+            seconds_to_durable=seconds,
+            seconds_to_uploaded=seconds if self._second is None else None,
         )
 
-    def _give_up(self, cut: Cut, attempt: str | None) -> None:
+    def _give_up(self, cut: Cut, store: CheckpointStore, attempt: str | None) -> None:
         for group in cut.groups:
             for shard in group.shards:
                 try:
                     shard.end_cut(committed=False)
                 except tf.errors.OpError:
                     logger.exception("could not give up a cut of group %r", group.name)
+        if self._second is not None:
+            self._second.gave_up(cut.reservation, attempt)
         if attempt is None:
             return
         try:
-            discard_attempt(self._store, attempt)
+            discard_attempt(store, attempt)
         except errors.AdaptCPError as error:
             logger.warning("what is left of a failed checkpoint stays until later: %s", error)
 

@@ -16,7 +16,7 @@ from adaptcp_tf._src.checkpoint import CheckpointManager, CheckpointOptions
 from adaptcp_tf._src.checkpoint.restoring import RestoreReport
 from adaptcp_tf._src.keras.first_step import before_first_step, build_without_step
 from adaptcp_tf._src.keras.resume import InitialPosition, is_one_pass, resumed
-from adaptcp_tf._src.manifest import CheckpointStore, Manifest, Position
+from adaptcp_tf._src.manifest import Manifest, Position, Tiers
 from adaptcp_tf._src.policy import Policy
 
 logger = logging.getLogger("adaptcp_tf")
@@ -48,7 +48,8 @@ class AdaptiveCheckpoint(tf.keras.callbacks.Callback):
             lose in this run; at first every minute.
         strategy, hot_threshold, hysteresis, base_every, mean_secs_between_failures,
             rate_half_life_intervals, encoding, slot_encoding, exact, max_to_keep, keep_period,
-            when_busy, restore_threads, steal_lock, progress: as in `CheckpointOptions`.
+            local_dir, local_bytes, max_writers, upload_threads, upload_patience_secs, when_busy,
+            restore_threads, steal_lock, progress: as in `CheckpointOptions`.
         restore: whether to continue from the newest checkpoint.
         save_at_end: whether to save when `fit` ends.
 
@@ -91,7 +92,8 @@ class AdaptiveCheckpoint(tf.keras.callbacks.Callback):
         # The dataset that `fit` got, as far as `resume` has seen it.
         self._cardinality: int | None = None
         self._element_spec: Any = None
-        self._restore_step = CheckpointStore(directory).latest_step() if restore else None
+        self._tiers = Tiers(directory, self._options.local_dir)
+        self._restore_step = self._tiers.latest_step() if restore else None
         self.restored: RestoreReport | None = None
 
     @property
@@ -203,7 +205,7 @@ class AdaptiveCheckpoint(tf.keras.callbacks.Callback):
             self._restore_without_training()
         if self._save_at_end and self._last_saved != self._position.batches_total:
             # Nothing trains any more, so there is no reason to skip.
-            self._manager.wait()
+            self._manager.wait(local=True)
             self._save()
 
     def _continue_from(self, position: Position) -> None:
@@ -225,7 +227,7 @@ class AdaptiveCheckpoint(tf.keras.callbacks.Callback):
         before_first_step(self.model, self._restore_checkpoint, instead=last_step_again)
 
     def _check_may_start_anew(self) -> None:
-        latest = CheckpointStore(self._directory).latest_step()
+        latest = self._tiers.latest_step()
         if not self._restore and latest is not None:
             raise errors.InvalidOptionError(
                 f"restore=False, but {self._directory!r} holds checkpoints up to step {latest}. "
@@ -239,11 +241,14 @@ class AdaptiveCheckpoint(tf.keras.callbacks.Callback):
             return
         one_pass = is_one_pass(self._cardinality, self.params.get("steps"))
         arguments = {"position": self._normal_position(), "counters": {_ONE_PASS: one_pass}}
-        try:
-            saved = self._manager.save(step, **arguments)
-        except errors.CheckpointFailedError as error:
-            logger.warning("%s", error)
-            saved = self._manager.save(step, **arguments)
+        saved = False
+        for _ in range(2):
+            try:
+                saved = self._manager.save(step, **arguments)
+                break
+            except errors.CheckpointFailedError as error:
+                # Of an earlier checkpoint; or this one cannot begin, as the second try shows.
+                logger.warning("%s", error)
         self._last_save_at = time.monotonic()
         if saved:
             self._last_saved = step
@@ -264,7 +269,7 @@ class AdaptiveCheckpoint(tf.keras.callbacks.Callback):
         """The checkpoint to continue from, or None."""
         if self._restore_step is None:
             return None
-        checkpoint = CheckpointStore(self._directory).read(self._restore_step)
+        checkpoint = self._tiers.read(self._restore_step)
         if checkpoint.position is None:
             raise errors.InvalidOptionError(
                 f"The checkpoint of step {self._restore_step} in {self._directory!r} does not say "

@@ -12,6 +12,7 @@ from adaptcp_tf._src.manifest.retention import (
     plan_deletions,
 )
 from adaptcp_tf._src.manifest.store import CheckpointStore
+from adaptcp_tf._src.manifest.tiers import Tiers
 from adaptcp_tf._src.manifest.types import (
     DenseBundle,
     DenseVariable,
@@ -33,6 +34,7 @@ __all__ = [
     "Position",
     "Segment",
     "TableSpec",
+    "Tiers",
     "collect",
     "decode_manifest",
     "discard_attempt",

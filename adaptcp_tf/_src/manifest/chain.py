@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from adaptcp_tf import errors
+from adaptcp_tf._src.manifest.names import describe_segment_path
 from adaptcp_tf._src.manifest.types import (
     BASE,
     DELTA,
@@ -84,9 +85,9 @@ def _check_new_segments(new: list[Segment], kind: str, interval: int) -> None:
         raise errors.InvalidOptionError(
             f"Invalid value for kind. Received: {kind!r}. Expected: {BASE!r} or {DELTA!r}."
         )
-    seen: set[tuple[str, int, str]] = set()
+    seen: set[tuple[str, int, str, int]] = set()
     for segment in new:
-        identity = (segment.group, segment.shard, segment.kind)
+        identity = (segment.group, segment.shard, segment.kind, part_of(segment))
         if segment.kind not in _KINDS_OF_CUT[kind] or segment.interval != interval:
             raise errors.InvalidOptionError(
                 f"Invalid value for new_segments: {segment.path!r} does not belong to this cut. "
@@ -95,17 +96,21 @@ def _check_new_segments(new: list[Segment], kind: str, interval: int) -> None:
             )
         if identity in seen:
             raise errors.InvalidOptionError(
-                f"Invalid value for new_segments: {segment.path!r} is the second "
-                f"{segment.kind} of group {segment.group!r}, shard {segment.shard}. Expected: "
-                "at most one."
+                f"Invalid value for new_segments: {segment.path!r} is the second part "
+                f"{part_of(segment)} of the {segment.kind} of group {segment.group!r}, shard "
+                f"{segment.shard}. Expected: at most one."
             )
         seen.add(identity)
 
 
 def _in_manifest_order(segments: list[Segment]) -> tuple[Segment, ...]:
-    return tuple(
-        sorted(segments, key=lambda segment: (segment.group, segment.shard, _age(segment)))
-    )
+    return tuple(sorted(segments, key=lambda s: (s.group, s.shard, _age(s), part_of(s))))
+
+
+def part_of(segment: Segment) -> int:
+    """Returns which of the files of one cut, group, shard and kind a segment is, from 0."""
+    described = describe_segment_path(segment.path)
+    return 0 if described is None else described["part"]
 
 
 def _age(segment: Segment) -> tuple[int, int]:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from adaptcp_tf._src.manifest import names
+from adaptcp_tf._src.manifest.chain import part_of
 from adaptcp_tf._src.manifest.faults import corrupt
 from adaptcp_tf._src.manifest.types import (
     BASE,
@@ -24,7 +25,7 @@ def check_manifest(manifest: Manifest, path: str) -> None:
 
     Above all the chain: per group and shard at most one base, of the base interval; increments in
     strictly rising order, after the base and not after the checkpoint; at most one differential,
-    of the checkpoint's own interval.
+    of the checkpoint's own interval. Each may be in several parts, in rising order.
 
     Example:
         >>> check_manifest(manifest, "manifest-0000000000001200.json")
@@ -117,9 +118,10 @@ def _check_segment(segment: Segment, field: str, groups: dict[str, GroupSpec], p
         )
     described = names.describe_segment_path(segment.path)
     if described is None:
-        expected = "segments/<step>-<nonce>/g<index>-s<shard>of<shards>-<kind>.acp"
+        expected = "segments/<step>-<nonce>/g<index>-s<shard>of<shards>-<kind>[-p<part>].acp"
         raise corrupt(path, f"{field}.path", expected, segment.path)
     recorded = {"shard": segment.shard, "num_shards": num_shards, "kind": segment.kind}
+    recorded["part"] = described["part"]
     if described != recorded:
         raise corrupt(path, f"{field}.path", f"the path of a file with {recorded}", segment.path)
 
@@ -128,7 +130,12 @@ def _check_chain(manifest: Manifest, chain: list[tuple[int, Segment]], path: str
     """Verifies the segments of one group and shard, in the order the manifest names them."""
     newest = -1  # Interval of the segment before, or -1 in front of the base.
     ended = False
+    before: Segment | None = None
     for index, segment in chain:
+        if before is not None and _is_next_part(segment, before):
+            before = segment
+            continue
+        before = segment
         where = f"segments[{index}].interval"
         owner = f"for group {segment.group!r}, shard {segment.shard}"
         if ended:
@@ -156,6 +163,15 @@ def _check_chain(manifest: Manifest, chain: list[tuple[int, Segment]], path: str
                 raise corrupt(path, where, expected, segment.interval)
             ended = True
         newest = segment.interval
+
+
+def _is_next_part(segment: Segment, before: Segment) -> bool:
+    """Whether both are of one cut and kind, written by one attempt, and in order."""
+
+    def cut(one: Segment) -> tuple[str, int, str]:
+        return one.kind, one.interval, one.path.rsplit("/", 1)[0]
+
+    return cut(segment) == cut(before) and part_of(segment) > part_of(before)
 
 
 def _check_dense(manifest: Manifest, path: str) -> None:

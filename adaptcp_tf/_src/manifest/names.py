@@ -14,7 +14,10 @@ MAX_STEP = 10**16 - 1
 
 _TEMPORARY = r"(\.tmp-[0-9a-f]{8})?"
 _ATTEMPT = r"\d{16}-[0-9a-f]{8}"
-_SEGMENT = r"g\d+-s(?P<shard>\d+)of(?P<num_shards>\d+)-(?P<kind>base|increment|differential)\.acp"
+_SEGMENT = (
+    r"g\d+-s(?P<shard>\d+)of(?P<num_shards>\d+)"
+    r"-(?P<kind>base|increment|differential)(-p(?P<part>[1-9]\d*))?\.acp"
+)
 _DENSE = r"dense\.(index|data-\d{5}-of-\d{5})"
 
 _MANIFEST_FILE = re.compile(r"manifest-(\d{16})\.json", re.ASCII)
@@ -154,17 +157,18 @@ def segment_prefix(group_index: int, shard: int, num_shards: int) -> str:
 
 
 def describe_segment_path(path: str) -> dict | None:
-    """Reads shard, number of shards and kind out of the path of a segment.
+    """Reads shard, number of shards, kind and part out of the path of a segment.
 
     Example:
-        >>> describe_segment_path("segments/0000000000001200-0badcafe/g0-s1of2-base.acp")
-        {'shard': 1, 'num_shards': 2, 'kind': 'base'}
+        >>> describe_segment_path("segments/0000000000001200-0badcafe/g0-s1of2-base-p3.acp")
+        {'shard': 1, 'num_shards': 2, 'kind': 'base', 'part': 3}
 
     Args:
         path: a path relative to the checkpoint directory.
 
     Returns:
-        The three, or None if this is not a path that we give to segments.
+        The four, or None if this is not a path that we give to segments. The part is 0 for the
+        file of the first writer, which may be the only one.
     """
     match = _SEGMENT_PATH.fullmatch(path)
     if match is None:
@@ -173,6 +177,7 @@ def describe_segment_path(path: str) -> dict | None:
         "shard": int(match["shard"]),
         "num_shards": int(match["num_shards"]),
         "kind": match["kind"],
+        "part": int(match["part"] or 0),
     }
 
 

@@ -127,7 +127,7 @@ def collect(
             keep = plan.keep_paths.union(protected)
             for attempt in store.attempt_dirs():
                 if attempt not in keep:
-                    deleted.extend(_sweep(store, attempt, keep))
+                    deleted.extend(_sweep_if_changed(store, attempt, keep))
         return CollectReport(plan.keep_steps, plan.delete_steps, tuple(deleted), unreadable)
 
 
@@ -185,13 +185,25 @@ def _delete_manifest_leftovers(store: CheckpointStore) -> None:
             files.delete_file(store.path(name))
 
 
+def _sweep_if_changed(store: CheckpointStore, attempt: str, keep: frozenset[str]) -> list[str]:
+    """Sweeps unless what it keeps is the same as last time: listing may cost a round trip."""
+    kept = frozenset(path for path in keep if path.startswith(attempt + "/"))
+    if kept and store.swept.get(attempt) == kept:
+        return []
+    deleted = _sweep(store, attempt, keep)
+    store.swept[attempt] = kept
+    return deleted
+
+
 def _sweep(store: CheckpointStore, attempt: str, keep: frozenset[str]) -> list[str]:
     """Deletes our files in an attempt's directory but those to keep; then it, if it is empty."""
     deleted = []
-    for name in files.list_dir(store.path(attempt)):
+    found = files.list_dir(store.path(attempt))
+    for name in found:
         relative = f"{attempt}/{name}"
         if names.is_attempt_file(name) and relative not in keep:
             files.delete_file(store.path(relative))
             deleted.append(relative)
-    files.delete_dir_if_empty(store.path(attempt))
+    if len(deleted) == len(found):
+        files.delete_dir_if_empty(store.path(attempt))
     return deleted

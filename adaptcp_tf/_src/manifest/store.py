@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
+from collections.abc import Collection
 
 from adaptcp_tf import errors
 from adaptcp_tf._src.manifest import names
@@ -33,6 +34,8 @@ class CheckpointStore:
         self._directory = files.normalize(directory)
         # Held while manifests come or go, so that retention sees all of a commit or nothing.
         self.mutex = threading.RLock()
+        # Attempt -> the files in it that were kept when retention last looked.
+        self.swept: dict[str, frozenset[str]] = {}
         # Step -> files; manifests do not change, and there may be thousands after a long run.
         self._files: dict[int, frozenset[str]] = {}
 
@@ -183,7 +186,7 @@ class CheckpointStore:
                 self._files[step] = frozenset(self.read(step).files())
             return self._files[step]
 
-    def validate(self, manifest: Manifest) -> None:
+    def validate(self, manifest: Manifest, elsewhere: Collection[str] = ()) -> None:
         """Verifies that every file of a checkpoint is there and has the right size.
 
         Example:
@@ -193,27 +196,45 @@ class CheckpointStore:
 
         Args:
             manifest: the checkpoint.
+            elsewhere: files that are known to be there, or in another tier; not looked up.
 
         Raises:
             CorruptCheckpointError: naming the first file that is missing or has another size.
             StorageError: if the storage could not tell.
         """
         for relative, expected in manifest.files().items():
-            path = self.path(relative)
-            try:
-                actual = files.size(path)
-            except errors.StorageNotFoundError as error:
-                raise errors.CorruptCheckpointError(
-                    f"The checkpoint of step {manifest.step} is incomplete: {path!r} is missing. "
-                    f"Expected: a file of {expected} bytes. Received: no file. Copy it here again "
-                    "or restore another step.",
-                    path=path,
-                    expected=expected,
-                ) from error
-            if actual != expected:
-                raise corrupt(path, f"(size, step {manifest.step})", f"{expected} bytes", actual)
+            if relative not in elsewhere:
+                self.check_file(manifest.step, relative, expected)
 
-    def commit(self, manifest: Manifest, *, replace: bool = False) -> None:
+    def check_file(self, step: int, relative: str, expected: int) -> None:
+        """Verifies that one file of a checkpoint is there and has the right size.
+
+        Args:
+            step: the checkpoint's.
+            relative: the file's path relative to the directory.
+            expected: its size in bytes.
+
+        Raises:
+            CorruptCheckpointError: if it is missing or has another size.
+            StorageError: if the storage could not tell.
+        """
+        path = self.path(relative)
+        try:
+            actual = files.size(path)
+        except errors.StorageNotFoundError as error:
+            raise errors.CorruptCheckpointError(
+                f"The checkpoint of step {step} is incomplete: {path!r} is missing. "
+                f"Expected: a file of {expected} bytes. Received: no file. Copy it here again "
+                "or restore another step.",
+                path=path,
+                expected=expected,
+            ) from error
+        if actual != expected:
+            raise corrupt(path, f"(size, step {step})", f"{expected} bytes", actual)
+
+    def commit(
+        self, manifest: Manifest, *, replace: bool = False, elsewhere: Collection[str] = ()
+    ) -> None:
         """Makes a checkpoint exist, if all of its files do.
 
         When this returns the checkpoint survives a power loss; when it raises, the checkpoint
@@ -229,6 +250,7 @@ class CheckpointStore:
         Args:
             manifest: the checkpoint; its files have been written.
             replace: whether a checkpoint of the same step may be replaced.
+            elsewhere: as in `validate`.
 
         Raises:
             CheckpointExistsError: if the step exists and `replace` is False.
@@ -245,9 +267,9 @@ class CheckpointStore:
                     f"A checkpoint of step {manifest.step} exists already: {path!r}. Save under "
                     "another step, or delete that checkpoint first."
                 )
-            self.validate(manifest)
+            self.validate(manifest, elsewhere)
             files.make_dirs(self._directory)
-            for relative in self._new_dirs(manifest):
+            for relative in self._new_dirs(manifest, elsewhere):
                 files.sync_dir(self.path(relative))
             self._files.pop(manifest.step, None)
             try:
@@ -325,9 +347,9 @@ class CheckpointStore:
                 files.sync_dir(self._directory)
             return existed
 
-    def _new_dirs(self, manifest: Manifest) -> list[str]:
+    def _new_dirs(self, manifest: Manifest, elsewhere: Collection[str]) -> list[str]:
         """Returns the directories that hold files of this cut and not of earlier ones."""
         paths = [s.path for s in manifest.segments if s.interval == manifest.interval]
         if manifest.dense is not None:
-            paths.append(manifest.dense.prefix)
-        return sorted({path.rsplit("/", 1)[0] for path in paths})
+            paths.extend(manifest.dense.paths())
+        return sorted({path.rsplit("/", 1)[0] for path in paths if path not in elsewhere})

@@ -65,6 +65,22 @@ def is_local(path: str) -> bool:
     return match is None or match.group(1) == "file"
 
 
+def writes_atomically(path: str) -> bool:
+    """Tells whether a store shows a file only when all of it is there.
+
+    Example:
+        >>> writes_atomically("s3://bucket/run1"), writes_atomically("/data/run1")
+        (True, False)
+
+    Args:
+        path: a path or URI.
+
+    Returns:
+        True for object stores.
+    """
+    return not is_local(path) and remote_files.is_object_store(path)
+
+
 def join(directory: str, *names: str) -> str:
     """Joins a directory and names below it with slashes, whatever the file system.
 

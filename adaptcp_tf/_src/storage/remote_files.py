@@ -12,6 +12,11 @@ _OBJECT_STORES = ("gs", "s3", "az", "oss")
 _LIST_ATTEMPTS = 3
 
 
+def is_object_store(path: str) -> bool:
+    """Tells whether a file there is one object, which a PUT makes or replaces."""
+    return path.split("://", 1)[0] in _OBJECT_STORES
+
+
 def _tf():
     # Imported on first use: tools that read a local directory start without loading TensorFlow.
     import tensorflow as tf
@@ -27,7 +32,7 @@ def read_bytes(path: str) -> bytes:
 
 def write_durably(path: str, data: bytes) -> None:
     """Replaces a file as atomically as the store can: one PUT, or a temporary file and a rename."""
-    if path.split("://", 1)[0] in _OBJECT_STORES:
+    if is_object_store(path):
         _write(path, data)
         return
     temporary = local_files.temporary_name(path)

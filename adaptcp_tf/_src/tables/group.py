@@ -94,7 +94,7 @@ class GroupShard:
             ops.adaptcp_adopt(self.handle, keys)
 
     def stats(self) -> dict[str, Any]:
-        """Returns rows, tracker_bytes, interval, base_required, cut_active, restored_rows."""
+        """Returns rows, rows_to_save, tracker_bytes, interval, base_required, cut_active, restored_rows."""
         with tf.device(self.device):
             return json.loads(ops.adaptcp_group_stats(self.handle).numpy())
 
@@ -109,10 +109,11 @@ class GroupShard:
         with tf.device(self.device):
             ops.adaptcp_copy_rows(self.handle)
 
-    def drain(self, directory: str, file_prefix: str) -> dict[str, Any]:
+    def drain(self, directory: str, file_prefix: str, max_writers: int) -> dict[str, Any]:
         """Saves the rest of the active cut; returns its segments and counts."""
         with tf.device(self.device):
-            return json.loads(ops.adaptcp_drain(self.handle, directory, file_prefix).numpy())
+            result = ops.adaptcp_drain(self.handle, directory, file_prefix, max_writers=max_writers)
+        return json.loads(result.numpy())
 
     def end_cut(self, committed: bool) -> None:
         with tf.device(self.device):

@@ -113,7 +113,8 @@ def test_base_starts_anew():
 
 def test_order_of_the_new_segments_does_not_matter():
     last = one_shard("base", 1, 1, segment("base", 1))
-    new = [segment("differential", 2), segment("increment", 2)]
+    parts = [segment("increment", 2, part=part) for part in (0, 1, 2, 10)]
+    new = [segment("differential", 2), *parts]
     chain = extend_chain(last, new, kind="delta", interval=2)
     assert chain == extend_chain(last, new[::-1], kind="delta", interval=2)
 

@@ -27,6 +27,10 @@ THIRD, FOURTH, FIFTH = (segment("increment", interval) for interval in (3, 4, 5)
 HOT = segment("differential", 5)
 
 
+def in_parts(kind, interval, *parts):
+    return tuple(segment(kind, interval, part=part) for part in parts)
+
+
 def refused(manifest, field):
     with pytest.raises(errors.CorruptCheckpointError) as caught:
         check_manifest(manifest, PATH)
@@ -45,6 +49,8 @@ def refused(manifest, field):
         (BASE, FIFTH),  # Intervals without cold rows write no increment.
         (THIRD, HOT),  # A group that was created after the base has none.
         (HOT,),
+        (*in_parts("base", 2, 0, 1, 2), THIRD, *in_parts("differential", 5, 0, 3)),
+        (BASE, *in_parts("increment", 3, 1, 2), *in_parts("increment", 4, 0, 1), HOT),
     ],
 )
 def test_sound_chains_pass(segments):
@@ -73,6 +79,20 @@ def test_two_increments_of_one_interval_are_noticed():
     message = refused(chain_of(BASE, THIRD, other), "segments[2].interval")
     assert "Received: 3" in message
     assert "from 4 to 5 for group 'emb', shard 0" in message
+
+
+@pytest.mark.parametrize("parts", [(1, 0), (0, 2, 1), (1, 2, 1)])
+@pytest.mark.parametrize(("kind", "interval"), [("increment", 3), ("differential", 5), ("base", 2)])
+def test_reordered_or_repeated_parts_are_noticed(kind, interval, parts):
+    before = () if kind == "base" else (BASE,)
+    with pytest.raises(errors.CorruptCheckpointError):
+        check_manifest(chain_of(*before, *in_parts(kind, interval, *parts)), PATH)
+
+
+def test_parts_of_two_attempts_are_noticed():
+    first, second = in_parts("increment", 3, 0, 1)
+    other = dataclasses.replace(second, path=second.path.replace("badcafe", "badbeef"))
+    refused(chain_of(BASE, first, other), "segments[2].interval")
 
 
 def test_reordered_increments_are_noticed():
@@ -160,6 +180,9 @@ def test_segment_of_an_unknown_shard_is_noticed(shard):
         "segments/../segments/0000000000000002-0badcafe/g0-s0of1-base.acp",
         "segments/0000000000000002-0badcafe/g0-s0of1-base.acp\n",
         "segments/0000000000000002-0badcafe/g0-s0of1-base.acp.tmp-0badcafe",
+        "segments/0000000000000002-0badcafe/g0-s0of1-base-p0.acp",
+        "segments/0000000000000002-0badcafe/g0-s0of1-base-p01.acp",
+        "segments/0000000000000002-0badcafe/g0-s0of1-base-1.acp",
         "segments/0000000000000002/g0-s0of1-base.acp",
         "g0-s0of1-base.acp",
         "",

@@ -33,10 +33,13 @@ def group(name="emb", num_shards=1):
     )
 
 
-def segment(kind, interval, *, shard=0, num_shards=1, group="emb", group_index=0, **changes):
+def segment(
+    kind, interval, *, shard=0, num_shards=1, group="emb", group_index=0, part=0, **changes
+):
     prefix = segment_prefix(group_index, shard, num_shards)
+    suffix = f"-p{part}" if part else ""
     plain = Segment(
-        path=f"segments/{interval:016d}-0badcafe/{prefix}-{kind}.acp",
+        path=f"segments/{interval:016d}-0badcafe/{prefix}-{kind}{suffix}.acp",
         bytes=100 + interval,
         rows=10 + interval,
         tombstones=interval,

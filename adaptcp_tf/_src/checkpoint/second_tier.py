@@ -1,0 +1,260 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The way of checkpoints from the SSD buffer to the directory, as the manager sees it."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import logging
+import weakref
+from collections.abc import Callable
+from typing import Any
+
+from adaptcp_tf import errors
+from adaptcp_tf._src.checkpoint.buffer import LocalBuffer
+from adaptcp_tf._src.checkpoint.options import CheckpointOptions
+from adaptcp_tf._src.checkpoint.outcomes import Outcomes
+from adaptcp_tf._src.checkpoint.uploading import Uploader
+from adaptcp_tf._src.manifest import Manifest, Tiers
+from adaptcp_tf._src.storage.lock import DirectoryLock
+
+logger = logging.getLogger("adaptcp_tf")
+
+
+@dataclasses.dataclass(frozen=True)
+class StorageStats:
+    """How far the two tiers are.
+
+    Attributes:
+        local_step: the newest step that is durable in the first tier, or None.
+        remote_step: the newest step that is durable in the directory, or None.
+        local_bytes: size of the files in the buffer, with those being written; 0 without one.
+        uploaded_bytes: uploaded by this process.
+        upload_retries: requests and uploads that were tried again.
+        superseded: checkpoints that were not uploaded, since a newer one was.
+        room_wait_secs: for how long training waited for room in the buffer.
+    """
+
+    local_step: int | None
+    remote_step: int | None
+    local_bytes: int = 0
+    uploaded_bytes: int = 0
+    upload_retries: int = 0
+    superseded: int = 0
+    room_wait_secs: float = 0.0
+
+
+@dataclasses.dataclass(frozen=True)
+class Reservation:
+    """Room for the files of one checkpoint.
+
+    Attributes:
+        bytes: reserved in the buffer.
+        direct: whether they are larger than the whole buffer, and so go to the directory.
+        wait_secs: for how long training waited.
+    """
+
+    bytes: int = 0
+    direct: bool = False
+    wait_secs: float = 0.0
+
+
+class SecondTier:
+    """Takes over the buffer of a directory that is locked, and uploads what is in it.
+
+    Args:
+        tiers: both of them.
+        lock: of the directory.
+        options: how to save and keep.
+        outcomes: where results are noted.
+        device_of: the device of a group's shard, by name and number.
+        on_broken: called when a file is lost that later checkpoints build on.
+
+    Raises:
+        DirectoryLockedError: another trainer uses the buffer.
+        InvalidOptionError: it is the buffer of another directory.
+        StorageError: it cannot be used.
+    """
+
+    def __init__(
+        self,
+        tiers: Tiers,
+        lock: DirectoryLock,
+        options: CheckpointOptions,
+        outcomes: Outcomes,
+        device_of: Callable[[str, int], str],
+        on_broken: Callable[[], None],
+    ):
+        self._tiers = tiers
+        self._outcomes = outcomes
+        self._on_broken = on_broken
+        self._room_wait_secs = 0.0
+        self.lock = DirectoryLock(tiers.local.directory).acquire(steal=options.steal_lock)
+        try:
+            pending = tiers.bind()
+            self._buffer = LocalBuffer(tiers.local, options.local_bytes)
+            self._uploader = Uploader(
+                tiers,
+                lock,
+                self._buffer,
+                num_threads=options.upload_threads,
+                patience_secs=options.upload_patience_secs,
+                max_to_keep=options.max_to_keep,
+                keep_period=options.keep_period,
+                device_of=device_of,
+                on_uploaded=self._note_uploaded,
+                on_failure=self._note_failure,
+            )
+            self._know_directory()
+        except BaseException:
+            self.lock.release()
+            raise
+        for manifest in pending:
+            self._uploader.submit(manifest)
+
+    def stats(self, local_step: int | None) -> StorageStats:
+        """How far both tiers are, given the newest step of the first."""
+        counters = self._uploader.counters
+        return StorageStats(
+            local_step=local_step,
+            remote_step=self._uploader.remote_step,
+            local_bytes=self._buffer.bytes,
+            uploaded_bytes=counters.bytes,
+            upload_retries=counters.retries,
+            superseded=counters.superseded,
+            room_wait_secs=self._room_wait_secs,
+        )
+
+    def reserve(self, size: int) -> Reservation:
+        """Makes room for a checkpoint of at most so many bytes; may wait for uploads.
+
+        Raises:
+            StorageFullError: uploads fail, so that there will be none.
+        """
+        if not self._buffer.fits(size):
+            logger.warning(
+                "a checkpoint of up to %.1f MB does not fit into the buffer %r, and is written to %r "
+                "at once; raise local_bytes to have it written in the background",
+                size / 1e6,
+                self._tiers.local.directory,
+                self._tiers.directory,
+            )
+            return Reservation(direct=True)
+        self._uploader.retry()
+        waited = self._buffer.reserve(
+            size,
+            may_wait=lambda: self._uploader.working,
+            give_up_old=self._give_up_old,
+        )
+        self._room_wait_secs += waited
+        return Reservation(bytes=size, wait_secs=waited)
+
+    def began(self, reservation: Reservation, attempt: str) -> None:
+        """Tells where the files of the checkpoint are written, relative to the tier's directory."""
+        if reservation.direct:
+            self._uploader.expect(attempt)
+
+    def committed(self, reservation: Reservation, manifest: Manifest, attempt: str) -> None:
+        """Takes over a checkpoint that is durable in the first tier."""
+        new = {p: n for p, n in manifest.files().items() if p.startswith(attempt + "/")}
+        self._buffer.settle(reservation.bytes, {} if reservation.direct else new)
+        self._uploader.submit(manifest)
+
+    def gave_up(self, reservation: Reservation, attempt: str | None) -> None:
+        """Gives the room back, of a checkpoint that could not be saved."""
+        self._buffer.settle(reservation.bytes, {})
+        if attempt is not None:
+            self._uploader.forget(attempt)
+
+    def written_directly(self, manifest_files: dict[str, int], attempt: str) -> None:
+        """Tells that the new files of a checkpoint are in the directory already."""
+        self._buffer.add_uploaded(
+            {p: n for p, n in manifest_files.items() if p.startswith(attempt + "/")}
+        )
+
+    def elsewhere(self, paths: dict[str, int]) -> set[str]:
+        """Those files that are in the directory and not in the buffer."""
+        return self._buffer.elsewhere(paths)
+
+    def needed(self) -> set[str]:
+        """Files of the buffer that have still to be uploaded."""
+        return self._uploader.needed()
+
+    def deleted(self, paths: tuple[str, ...]) -> None:
+        """Tells that files of the buffer were deleted."""
+        self._buffer.forget(paths)
+
+    def kept(self) -> contextlib.AbstractContextManager[None]:
+        """While in it, no file of the buffer is deleted to make room."""
+        return self._buffer.kept()
+
+    def wait(self, timeout_secs: float | None) -> bool:
+        """Waits until the newest checkpoint is durable in the directory, or that has failed.
+
+        Returns:
+            False when it takes longer.
+        """
+        return self._uploader.wait(timeout_secs)
+
+    def withdraw(self, after_step: int) -> None:
+        """Forgets checkpoints after a step, that are deleted."""
+        self._uploader.withdraw(after_step)
+
+    def stop(self) -> None:
+        """Ends uploads, where they are, and gives back the buffer."""
+        self._uploader.stop()
+        self.lock.release()
+
+    def _know_directory(self) -> None:
+        """Learns which files the directory has: those of its newest checkpoint."""
+        step = self._tiers.remote.latest_step()
+        self._uploader.remote_step = step
+        if step is not None:
+            with contextlib.suppress(errors.CorruptCheckpointError):
+                self._buffer.add_uploaded(self._tiers.remote.read(step).files())
+
+    def know(self, manifest: Manifest) -> None:
+        """Learns which of the files of a restored checkpoint the directory has."""
+        if manifest.step in self._tiers.remote.all_steps():
+            self._buffer.add_uploaded(manifest.files())
+
+    def _give_up_old(self) -> None:
+        """Deletes checkpoints that were never uploaded, and that newer ones in the directory replace.
+
+        Called by the thread that trains, while nothing is being saved.
+        """
+        local, remote_step = self._tiers.local, self._uploader.remote_step
+        if remote_step is None:
+            return
+        old = [step for step in local.all_steps() if step < remote_step]
+        if not old:
+            return
+        kept = [step for step in local.all_steps() if step >= remote_step]
+        try:
+            needed = set().union(*(local.files_of(step) for step in kept))
+        except errors.CorruptCheckpointError as error:
+            logger.warning("no file is deleted to make room: %s", error)
+            return
+        for step in old:
+            local.delete_manifest(step)
+        self._buffer.drop_unless(needed | self._uploader.needed())
+
+    def _note_uploaded(self, manifest: Manifest) -> None:
+        self._outcomes.uploaded(manifest.step, manifest.wall_time)
+
+    def _note_failure(self, failure: errors.CheckpointFailedError, broken: bool) -> None:
+        logger.warning("%s", failure)
+        self._outcomes.fail(failure)
+        if broken:
+            self._on_broken()
+
+
+def weak_call(method: Any) -> Callable[..., Any]:
+    """A call of a bound method that does not keep its object alive; None once that is gone."""
+    reference = weakref.WeakMethod(method)
+
+    def call(*args: Any) -> Any:
+        target = reference()
+        return None if target is None else target(*args)
+
+    return call
