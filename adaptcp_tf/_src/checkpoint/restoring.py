@@ -4,11 +4,12 @@
 from __future__ import annotations
 
 import concurrent.futures
+import contextlib
 import dataclasses
 import logging
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import tensorflow as tf
@@ -156,6 +157,28 @@ def check_checkpoint(
         check_variables(manifest.dense, variables)
 
 
+@contextlib.contextmanager
+def restore_errors(store: CheckpointStore, manifest: Manifest) -> Iterator[None]:
+    """Turns what the engine reports into errors that name the checkpoint and say what to do."""
+    try:
+        yield
+    except tf.errors.DataLossError as error:
+        raise errors.CorruptCheckpointError(
+            f"The checkpoint of step {manifest.step} is damaged. {error.message}. Restore another "
+            "step."
+        ) from error
+    except (tf.errors.InvalidArgumentError, tf.errors.FailedPreconditionError) as error:
+        raise errors.IncompatibleModelError(
+            f"The checkpoint of step {manifest.step} cannot be restored. {error.message}"
+        ) from error
+    except tf.errors.OpError as error:
+        raise errors.StorageError(
+            f"The checkpoint of step {manifest.step} in {store.directory!r} could not be read. "
+            f"Received: {error.message}. Restore again when the store answers.",
+            path=store.directory,
+        ) from error
+
+
 def load_checkpoint(
     store: CheckpointStore,
     manifest: Manifest,
@@ -214,23 +237,8 @@ def load_checkpoint(
         if selection.dense:
             restore_variables(manifest.dense, store.directory, variables)
 
-    try:
+    with restore_errors(store, manifest):
         _with_progress(load, manifest, groups, progress)
-    except tf.errors.DataLossError as error:
-        raise errors.CorruptCheckpointError(
-            f"The checkpoint of step {manifest.step} is damaged. {error.message}. Restore another "
-            "step."
-        ) from error
-    except (tf.errors.InvalidArgumentError, tf.errors.FailedPreconditionError) as error:
-        raise errors.IncompatibleModelError(
-            f"The checkpoint of step {manifest.step} cannot be restored. {error.message}"
-        ) from error
-    except tf.errors.OpError as error:
-        raise errors.StorageError(
-            f"The checkpoint of step {manifest.step} in {store.directory!r} could not be read. "
-            f"Received: {error.message}. Restore again when the store answers.",
-            path=store.directory,
-        ) from error
     report = RestoreReport(
         step=manifest.step,
         position=manifest.position,
