@@ -19,9 +19,9 @@ def load(spec, shards):
         devices=["/CPU:0"] * shards,
     )
     if shards == spec["shards"]:
-        variable.load_from_file_system(sys.argv[1])
+        variable.load_from_file_system(spec["out"])
     else:
-        variable.load_from_file_system_with_restore_function(sys.argv[1])
+        variable.load_from_file_system_with_restore_function(spec["out"])
     keys, rows = variable.export()
     found = variable.lookup(keys)
     pairs = sorted((key, row.tobytes()) for key, row in zip(keys.numpy().tolist(), found.numpy()))
@@ -30,28 +30,29 @@ def load(spec, shards):
         digest.update(str(key).encode() + row)
     return digest.hexdigest()
 
-digests = {
-    spec["name"]: [load(spec, shards) for shards in [spec["shards"], *spec["others"]]]
-    for spec in json.loads(sys.argv[2])
-}
+digests = [
+    [load(spec, shards) for shards in [spec["shards"], *spec["others"]]]
+    for spec in json.loads(sys.argv[1])
+]
 assert not any(name.startswith("adaptcp") for name in sys.modules)
 print(json.dumps(digests))
 """
 
 
-def load(out, variables, *, others=()):
+def load(saved, *, others=()):
     """Loads files with TFRA's loader in a process of its own.
 
     Args:
-        out: directory of the files.
-        variables: TFRA variables; those loaded are of the same names and kinds.
-        others: numbers of devices on which to load them too.
+        saved: pairs of a directory and a TFRA variable; what is loaded from the directory is a
+            variable of the same name and kind.
+        others: numbers of devices on which to load it too.
 
     Returns:
-        A digest of the rows by variable, as `digest` makes it.
+        A digest of the rows of each, as `digest` makes it.
     """
     specs = [
         {
+            "out": str(out),
             "name": variable.name,
             "key_dtype": variable.key_dtype.name,
             "dtype": variable.value_dtype.name,
@@ -59,12 +60,12 @@ def load(out, variables, *, others=()):
             "shards": variable.shard_num,
             "others": others,
         }
-        for variable in variables
+        for out, variable in saved
     ]
-    output = processes.run(_LOAD, out, json.dumps(specs)).stdout
+    output = processes.run(_LOAD, json.dumps(specs)).stdout
     digests = json.loads(output.splitlines()[-1])
-    assert all(len(set(of_variable)) == 1 for of_variable in digests.values()), digests
-    return {name: of_variable[0] for name, of_variable in digests.items()}
+    assert all(len(set(of_variable)) == 1 for of_variable in digests), digests
+    return [of_variable[0] for of_variable in digests]
 
 
 def digest(rows):
