@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Exact, cheap checkpoints of TensorFlow Recommenders Addons tables while training runs."""
 
-from adaptcp_tf import cost_model, errors, keras, policies
+from adaptcp_tf import cost_model, errors, export, importing, keras, policies
 from adaptcp_tf._src.checkpoint import CheckpointManager, CheckpointOptions
 from adaptcp_tf._src.tables import TrackedTableCreator
 
@@ -11,6 +11,8 @@ __all__ = [
     "TrackedTableCreator",
     "cost_model",
     "errors",
+    "export",
+    "importing",
     "keras",
     "policies",
 ]

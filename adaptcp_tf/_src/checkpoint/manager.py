@@ -8,7 +8,7 @@ import contextlib
 import logging
 import time
 import weakref
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from adaptcp_tf import errors
@@ -290,17 +290,31 @@ class CheckpointManager:
             StorageError: a file could not be read.
         """
         selection = Selection(None if groups is None else tuple(groups), slots, dense)
-        self._check_open()
-        if self._saving is not None:
-            concurrent.futures.wait([self._saving])
+        self._wait_for_save_in_flight()
         manifest = self._read_manifest(step)
         if self._options.exact:
             check_exact(manifest)
-        if self._model is not None and not is_built(self._model):
+        if not self._is_built():
             self._tiers.locate(manifest)
-            defer_until_built(self._model, lambda: self._restore(manifest, selection))
-            return None
-        return self._restore(manifest, selection)
+        return self._when_built(lambda: self._restore(manifest, selection))
+
+    def change_rows(self, change: Callable[[list[TableGroup]], Any]) -> Any:
+        """Lets `change` put other rows into the tables, with no save going on. For importers.
+
+        Args:
+            change: gets all table groups, with the slots made; what it replaces, it resets.
+
+        Returns:
+            What `change` returned; None when it waits for the model to be built.
+        """
+        self._wait_for_save_in_flight()
+
+        def run() -> Any:
+            build_optimizer(self._model, self._optimizer)
+            self._refresh_groups()
+            return change(list(self._groups))
+
+        return self._when_built(run)
 
     def delete_newer(self, step: int) -> None:
         """Deletes the checkpoints after `step`, so that training can go on from that one.
@@ -344,6 +358,20 @@ class CheckpointManager:
         failure = self.take_failure()
         if failure is not None:
             logger.error("%s", failure)
+
+    def _wait_for_save_in_flight(self) -> None:
+        self._check_open()
+        if self._saving is not None:
+            concurrent.futures.wait([self._saving])
+
+    def _is_built(self) -> bool:
+        return self._model is None or is_built(self._model)
+
+    def _when_built(self, action: Callable[[], Any]) -> Any:
+        if self._is_built():
+            return action()
+        defer_until_built(self._model, action)
+        return None
 
     def _read_manifest(self, step: int | None) -> Manifest:
         if step is None:

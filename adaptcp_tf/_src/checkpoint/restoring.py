@@ -4,11 +4,12 @@
 from __future__ import annotations
 
 import concurrent.futures
+import contextlib
 import dataclasses
 import logging
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import tensorflow as tf
@@ -160,6 +161,28 @@ def check_checkpoint(
     return paths
 
 
+@contextlib.contextmanager
+def restore_errors(directory: str, manifest: Manifest) -> Iterator[None]:
+    """Turns what the engine reports into errors that name the checkpoint and say what to do."""
+    try:
+        yield
+    except tf.errors.DataLossError as error:
+        raise errors.CorruptCheckpointError(
+            f"The checkpoint of step {manifest.step} is damaged. {error.message}. Restore another "
+            "step."
+        ) from error
+    except (tf.errors.InvalidArgumentError, tf.errors.FailedPreconditionError) as error:
+        raise errors.IncompatibleModelError(
+            f"The checkpoint of step {manifest.step} cannot be restored. {error.message}"
+        ) from error
+    except tf.errors.OpError as error:
+        raise errors.StorageError(
+            f"The checkpoint of step {manifest.step} in {directory!r} could not be read. "
+            f"Received: {error.message}. Restore again when the store answers.",
+            path=directory,
+        ) from error
+
+
 def load_checkpoint(
     paths: Mapping[str, str],
     manifest: Manifest,
@@ -220,23 +243,8 @@ def load_checkpoint(
         if selection.dense:
             restore_variables(manifest.dense, paths, variables)
 
-    try:
+    with restore_errors(directory, manifest):
         _with_progress(load, manifest, groups, progress)
-    except tf.errors.DataLossError as error:
-        raise errors.CorruptCheckpointError(
-            f"The checkpoint of step {manifest.step} is damaged. {error.message}. Restore another "
-            "step."
-        ) from error
-    except (tf.errors.InvalidArgumentError, tf.errors.FailedPreconditionError) as error:
-        raise errors.IncompatibleModelError(
-            f"The checkpoint of step {manifest.step} cannot be restored. {error.message}"
-        ) from error
-    except tf.errors.OpError as error:
-        raise errors.StorageError(
-            f"The checkpoint of step {manifest.step} in {directory!r} could not be read. "
-            f"Received: {error.message}. Restore again when the store answers.",
-            path=directory,
-        ) from error
     report = RestoreReport(
         step=manifest.step,
         position=manifest.position,

@@ -8,8 +8,9 @@ import sys
 from collections.abc import Sequence
 
 from adaptcp_tf import errors
-from adaptcp_tf._src.cli import simulate
+from adaptcp_tf._src.cli import export, simulate
 
+_PROBLEM_FOUND = 1
 _WRONG_USE = 2
 
 
@@ -26,7 +27,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         prog="adaptcp", description="Checkpoints of TFRA tables: look, plan, compare."
     )
     verbs = parser.add_subparsers(dest="verb", required=True, metavar="VERB")
-    for verb in (simulate,):
+    for verb in (export, simulate):
         verb.add_parser(verbs)
     args = parser.parse_args(arguments)
     try:
@@ -34,3 +35,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except (errors.InvalidOptionError, FileNotFoundError) as error:
         print(f"adaptcp {args.verb}: {error}", file=sys.stderr)
         return _WRONG_USE
+    except errors.AdaptCPError as error:
+        print(f"adaptcp {args.verb}: {error}", file=sys.stderr)
+        return _PROBLEM_FOUND

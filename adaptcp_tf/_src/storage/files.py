@@ -3,8 +3,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
+import tempfile
+from collections.abc import Iterator
 from types import ModuleType
 from typing import Union
 
@@ -123,6 +126,31 @@ def read_bytes(path: str) -> bytes:
     path = normalize(path)
     with translated("read", path):
         return _backend(path).read_bytes(path)
+
+
+def read_range(path: str, offset: int, length: int) -> bytes:
+    """Reads a part of a file.
+
+    Example:
+        >>> write_durably(join(directory, "note"), b"hello")
+        >>> read_range(join(directory, "note"), 1, 3)
+        b'ell'
+
+    Args:
+        path: the file.
+        offset: where to begin, in bytes.
+        length: how many bytes.
+
+    Returns:
+        The bytes; fewer where the file ends.
+
+    Raises:
+        StorageNotFoundError: if there is no such file.
+        StorageError: for every other failure, see `failures.translated`.
+    """
+    path = normalize(path)
+    with translated(f"read {length} bytes at {offset} of", path):
+        return _backend(path).read_range(path, offset, length)
 
 
 def write_durably(path: str, data: bytes) -> None:
@@ -276,6 +304,66 @@ def delete_dir_if_empty(path: str) -> bool:
     path = normalize(path)
     with translated("delete directory", path):
         return _backend(path).delete_dir_if_empty(path)
+
+
+def move_dir(path: str, target: str, last: str) -> None:
+    """Gives a directory of finished files the name under which others look for it.
+
+    On a local disk all files appear at one instant. Elsewhere they appear one after the other, each
+    of them whole, `last` as the last one.
+
+    Example:
+        >>> make_dirs(join(directory, "staging"))
+        >>> write_durably(join(directory, "staging", "note"), b"hello")
+        >>> move_dir(join(directory, "staging"), join(directory, "done"), last="note")
+        >>> list_dir(directory)
+        ['done']
+
+    Args:
+        path: the directory; no directories in it.
+        target: its new name, of the same file system; must not exist, or be empty.
+        last: name of a file in it.
+
+    Raises:
+        StorageError: among others if `target` is not empty.
+    """
+    path, target = normalize(path), normalize(target)
+    with translated(f"move {path!r} to", target):
+        _backend(path).move_dir(path, target, last)
+
+
+@contextlib.contextmanager
+def written_elsewhere(path: str) -> Iterator[str]:
+    """Gives code that can write to local disks only a directory for files that belong into `path`.
+
+    That is `path` itself when it is local, otherwise a temporary directory, whose files are copied in
+    the end.
+
+    Example:
+        >>> with written_elsewhere(directory) as local:
+        ...     write_durably(join(local, "note"), b"hello")
+        >>> read_bytes(join(directory, "note"))
+        b'hello'
+
+    Args:
+        path: an existing directory.
+
+    Returns:
+        A context manager, of a local directory.
+
+    Raises:
+        StorageError: if a file could not be copied.
+    """
+    path = normalize(path)
+    if is_local(path):
+        yield path
+        return
+    with tempfile.TemporaryDirectory(prefix="adaptcp-") as local:
+        yield local
+        for name in list_dir(local):
+            target = join(path, name)
+            with translated("write", target):
+                remote_files.copy_from_local(join(local, name), target)
 
 
 def sync_file(path: str) -> None:

@@ -25,6 +25,13 @@ def read_bytes(path: str) -> bytes:
         return file.read()
 
 
+def read_range(path: str, offset: int, length: int) -> bytes:
+    """Returns a part of a file."""
+    with open(path, "rb") as file:
+        file.seek(offset)
+        return file.read(length)
+
+
 def write_durably(path: str, data: bytes) -> None:
     """Replaces a file atomically: after a crash it holds the old bytes or the new, never a mix."""
     temporary = temporary_name(path)
@@ -95,6 +102,14 @@ def delete_dir_if_empty(path: str) -> bool:
             return False
         raise
     return True
+
+
+def move_dir(path: str, target: str, last: str) -> None:
+    """Renames a directory; the new name survives a power loss."""
+    del last  # all files appear at once
+    sync_dir(path)
+    os.rename(path, target)
+    sync_dir(os.path.dirname(target))
 
 
 def sync_file(path: str) -> None:

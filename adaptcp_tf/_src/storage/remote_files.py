@@ -30,6 +30,13 @@ def read_bytes(path: str) -> bytes:
         return file.read()
 
 
+def read_range(path: str, offset: int, length: int) -> bytes:
+    """Returns a part of a file."""
+    with _tf().io.gfile.GFile(path, "rb") as file:
+        file.seek(offset)
+        return file.read(length)
+
+
 def write_durably(path: str, data: bytes) -> None:
     """Replaces a file as atomically as the store can: one PUT, or a temporary file and a rename."""
     if is_object_store(path):
@@ -103,6 +110,20 @@ def delete_dir_if_empty(path: str) -> bool:
     except _tf().errors.NotFoundError:
         pass
     return True
+
+
+def copy_from_local(source: str, target: str) -> None:
+    """Copies a local file to a store."""
+    _tf().io.gfile.copy(source, target, overwrite=True)
+
+
+def move_dir(path: str, target: str, last: str) -> None:
+    """Renames the files of a directory one by one, since object stores cannot rename those."""
+    gfile = _tf().io.gfile
+    make_dirs(target)
+    for name in sorted(list_dir(path), key=lambda name: (name == last, name)):
+        gfile.rename(f"{path}/{name}", f"{target}/{name}")
+    delete_dir_if_empty(path)
 
 
 def sync_file(path: str) -> None:

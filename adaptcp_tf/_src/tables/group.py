@@ -93,6 +93,13 @@ class GroupShard:
         with tf.device(self.device):
             ops.adaptcp_adopt(self.handle, keys)
 
+    def forget_rows(self) -> None:
+        """Tells the tracker that the tables were emptied; the next checkpoint must be a base."""
+        tables = [attached.table.resource_handle for attached in self.tables]
+        with tf.device(self.device):
+            ops.adaptcp_before_replace(self.handle)
+            ops.adaptcp_after_replace(self.handle, tf.constant([], self.group.key_dtype), tables)
+
     def stats(self) -> dict[str, Any]:
         """Returns rows, rows_to_save, tracker_bytes, interval, base_required, cut_active, restored_rows."""
         with tf.device(self.device):
@@ -143,6 +150,12 @@ class TableGroup:
         self._partition = partition
         self._manager: weakref.ref[Any] | None = None
         self.shards = [GroupShard(self, i, device) for i, device in enumerate(devices)]
+
+    def shards_of(self, keys: tf.Tensor) -> np.ndarray:
+        """Asks the variable's partition function for the shards ([n] int32) of keys ([n])."""
+        if self.num_shards == 1:
+            return np.zeros(len(keys), np.int32)
+        return tf.cast(self._partition(keys, self.num_shards), tf.int32).numpy()
 
     @property
     def manager(self) -> Any:

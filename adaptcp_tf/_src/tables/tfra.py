@@ -113,6 +113,12 @@ def discover_groups(
     return sorted(groups, key=lambda group: group.name)
 
 
+def new_table(key_dtype: tf.DType, value_dtype: tf.DType, dim: int) -> Any:
+    """Makes an empty table on the CPU that belongs to no variable."""
+    default = tf.zeros([dim], value_dtype)
+    return _Table(key_dtype, value_dtype, default, "adaptcp", checkpoint=False, device="/CPU:0")
+
+
 def export_keys(attached: AttachedTable) -> tf.Tensor:
     """Returns the keys [n] of a table; only while nobody updates it."""
     return _export(attached.table)[0]

@@ -73,6 +73,42 @@ def test_make_dirs_creates_parents_and_accepts_what_exists(root):
     assert files.list_dir(files.join(root, "a", "b")) == ["c"]
 
 
+def test_parts_of_a_file_are_read(root):
+    path = files.join(root, "f")
+    files.write_durably(path, b"0123456789")
+    assert files.read_range(path, 3, 4) == b"3456"
+    assert files.read_range(path, 8, 4) == b"89"
+    assert files.read_range(path, 10, 4) == b""
+
+
+def test_directory_is_moved_with_all_its_files(root):
+    staging, target = files.join(root, "staging"), files.join(root, "target")
+    files.make_dirs(staging)
+    for name in ("a", "b", "c"):
+        files.write_durably(files.join(staging, name), name.encode())
+    files.move_dir(staging, target, last="a")
+    assert files.list_dir(target) == ["a", "b", "c"]
+    assert files.read_bytes(files.join(target, "b")) == b"b"
+    assert not files.exists(staging)
+
+
+def test_directory_is_not_moved_onto_files(root):
+    staging, target = files.join(root, "staging"), files.join(root, "target")
+    for directory, content in ((staging, b"ours"), (target, b"theirs")):
+        files.make_dirs(directory)
+        files.write_durably(files.join(directory, "f"), content)
+    with pytest.raises(errors.StorageError, match="target"):
+        files.move_dir(staging, target, last="f")
+    assert files.read_bytes(files.join(target, "f")) == b"theirs"
+
+
+def test_files_written_on_a_local_disk_get_where_they_belong(root):
+    with files.written_elsewhere(root) as local:
+        assert files.is_local(local)
+        files.write_durably(files.join(local, "f"), b"x")
+    assert files.read_bytes(files.join(root, "f")) == b"x"
+
+
 def test_synchronising_works_on_every_file_system(root):
     path = files.join(root, "f")
     files.write_durably(path, b"x")

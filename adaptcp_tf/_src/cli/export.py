@@ -1,0 +1,51 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`adaptcp export`: a checkpoint in the format of others."""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import json
+from typing import Any
+
+from adaptcp_tf._src.export import tfra_files
+
+_FORMATS = {"tfra": tfra_files}
+
+_DESCRIPTION = """Writes the rows and slots of a checkpoint to the new directory OUT, without the model.
+
+tfra: TFRA's own -keys and -values files, which its Variable.load_from_file_system reads.
+
+Example:
+  adaptcp export /data/run1 --step 1200 --format tfra /data/for_tfra
+"""
+
+
+def add_parser(verbs: Any) -> None:
+    """Adds the verb to the command line."""
+    parser = verbs.add_parser(
+        "export",
+        help="write a checkpoint in the format of others",
+        description=_DESCRIPTION,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.set_defaults(run=_run)
+    parser.add_argument("directory", metavar="DIR", help="where the checkpoints are")
+    parser.add_argument("out", metavar="OUT", help="directory to make")
+    parser.add_argument("--step", type=int, help="which checkpoint (default: the newest)")
+    parser.add_argument("--format", required=True, choices=sorted(_FORMATS))
+    parser.add_argument("--json", action="store_true", help="print JSON")
+
+
+def _run(args: argparse.Namespace) -> int:
+    report = _FORMATS[args.format](args.directory, args.out, args.step)
+    if args.json:
+        print(json.dumps(dataclasses.asdict(report)))
+        return 0
+    print(
+        f"step {report.step}: {report.rows} rows to {report.directory}: {report.files} files, "
+        f"{report.bytes / 1e6:.1f} MB, {report.seconds:.1f} s"
+    )
+    if not report.exact:
+        print("The checkpoint was quantised: rows are near what was trained, not the same.")
+    return 0
