@@ -188,10 +188,12 @@ def _delete_manifest_leftovers(store: CheckpointStore) -> None:
 def _sweep(store: CheckpointStore, attempt: str, keep: frozenset[str]) -> list[str]:
     """Deletes our files in an attempt's directory but those to keep; then it, if it is empty."""
     deleted = []
-    for name in files.list_dir(store.path(attempt)):
+    found = files.list_dir(store.path(attempt))
+    for name in found:
         relative = f"{attempt}/{name}"
         if names.is_attempt_file(name) and relative not in keep:
             files.delete_file(store.path(relative))
             deleted.append(relative)
-    files.delete_dir_if_empty(store.path(attempt))
+    if len(deleted) == len(found):
+        files.delete_dir_if_empty(store.path(attempt))
     return deleted
