@@ -24,15 +24,16 @@ class Trainer:
         command: arguments of the Python interpreter.
         directory: where the process keeps its checkpoints; a path.
         log: file that gets what the process says.
+        environment: environment variables that it has besides those of all processes.
     """
 
-    def __init__(self, command, directory, log):
+    def __init__(self, command, directory, log, environment=None):
         self.directory = directory
         self._log = log
         with open(log, "wb") as file:
             self._process = subprocess.Popen(
                 [sys.executable, *map(str, command)],
-                env=processes.ENVIRONMENT,
+                env={**processes.ENVIRONMENT, **(environment or {})},
                 stdout=file,
                 stderr=subprocess.STDOUT,
             )
@@ -44,9 +45,13 @@ class Trainer:
         self._process.kill()
         self._process.wait()
 
+    def wait(self):
+        """Waits for its end; returns its exit status."""
+        return self._process.wait(_DEADLINE_SECS)
+
     def finish(self):
         """Waits for its successful end."""
-        assert self._process.wait(_DEADLINE_SECS) == 0, self._log.read_text()[-3000:]
+        assert self.wait() == 0, self._log.read_text()[-3000:]
 
     def kill_when(self, condition, delay_secs=0.0):
         """Kills it as soon as `condition()` holds, or so long after."""

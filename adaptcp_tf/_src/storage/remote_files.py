@@ -4,17 +4,21 @@
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Iterator
 
 from adaptcp_tf._src.storage import local_files
 
 # Writing an object is atomic there, and a rename would only copy it once more.
 _OBJECT_STORES = ("gs", "s3", "az", "oss")
 _LIST_ATTEMPTS = 3
+# Their file system in TensorFlow says "not found" also when the store did not answer. Only what it
+# lists can be believed.
+_BELIEVED_WHEN_LISTING = ("s3",)
 
 
 def is_object_store(path: str) -> bool:
     """Tells whether a file there is one object, which a PUT makes or replaces."""
-    return path.split("://", 1)[0] in _OBJECT_STORES
+    return _scheme(path) in _OBJECT_STORES
 
 
 def _tf():
@@ -26,13 +30,13 @@ def _tf():
 
 def read_bytes(path: str) -> bytes:
     """Returns the content of a file."""
-    with _tf().io.gfile.GFile(path, "rb") as file:
+    with _truly_not_found(path), _tf().io.gfile.GFile(path, "rb") as file:
         return file.read()
 
 
 def read_range(path: str, offset: int, length: int) -> bytes:
     """Returns a part of a file."""
-    with _tf().io.gfile.GFile(path, "rb") as file:
+    with _truly_not_found(path), _tf().io.gfile.GFile(path, "rb") as file:
         file.seek(offset)
         return file.read(length)
 
@@ -60,6 +64,14 @@ def _write(path: str, data: bytes) -> None:
 def list_dir(path: str) -> list[str]:
     """Returns the names in a directory."""
     tf = _tf()
+    if _scheme(path) in _BELIEVED_WHEN_LISTING:
+        names = _children(path)
+        if not names and not _is_listed(path):
+            raise tf.errors.NotFoundError(None, None, f"Directory {path} does not exist")
+        # Left with no name in it: an empty object called "path/" stands for the directory.
+        if not names:
+            _check_is_directory(path)
+        return names
     for _ in range(_LIST_ATTEMPTS):
         try:
             # Object stores mark "directories" with a trailing slash.
@@ -68,10 +80,7 @@ def list_dir(path: str) -> list[str]:
             # TensorFlow says so too when the store did not answer whether this is a directory. Who
             # believes it takes a store that is down for an empty one: ask again, in a way that
             # tells the two apart.
-            if not tf.io.gfile.stat(path).is_directory:
-                raise tf.errors.FailedPreconditionError(
-                    None, None, f"{path} is a file where a directory is needed"
-                ) from None
+            _check_is_directory(path)
     raise tf.errors.UnavailableError(
         None, None, f"{path} is there, but could not be listed {_LIST_ATTEMPTS} times"
     )
@@ -79,12 +88,15 @@ def list_dir(path: str) -> list[str]:
 
 def exists(path: str) -> bool:
     """Tells whether a file or directory exists."""
-    return _tf().io.gfile.exists(path)
+    if _tf().io.gfile.exists(path):
+        return True
+    return _scheme(path) in _BELIEVED_WHEN_LISTING and _is_listed(path)
 
 
 def size(path: str) -> int:
     """Returns the size of a file in bytes."""
-    return _tf().io.gfile.stat(path).length
+    with _truly_not_found(path):
+        return _tf().io.gfile.stat(path).length
 
 
 def make_dirs(path: str) -> None:
@@ -132,3 +144,46 @@ def sync_file(path: str) -> None:
 
 def sync_dir(path: str) -> None:
     """Does nothing: these stores have no directory to synchronise."""
+
+
+def _scheme(path: str) -> str:
+    return path.split("://", 1)[0]
+
+
+def _check_is_directory(path: str) -> None:
+    tf = _tf()
+    if not tf.io.gfile.stat(path).is_directory:
+        raise tf.errors.FailedPreconditionError(
+            None, None, f"{path} is a file where a directory is needed"
+        )
+
+
+def _children(path: str) -> list[str]:
+    """Returns the names in a directory, none if there is no such; one request a thousand."""
+    # The public listdir looks the directory up first, which gives the answer not to be believed.
+    from tensorflow.python.lib.io import _pywrap_file_io
+
+    # Without the slash the name of a bucket alone would be refused.
+    return [name.rstrip("/") for name in _pywrap_file_io.GetChildren(f"{path}/")]
+
+
+def _is_listed(path: str) -> bool:
+    """Tells whether a file or directory is there, by the listing of what it is in."""
+    parent, _, name = path.rpartition("/")
+    if parent.endswith("/"):  # a whole bucket, which lists itself or fails
+        return bool(_children(path))
+    return name in _children(parent)
+
+
+@contextlib.contextmanager
+def _truly_not_found(path: str) -> Iterator[None]:
+    """Inside, NotFoundError is raised only when the store itself says that there is no such file."""
+    tf = _tf()
+    try:
+        yield
+    except tf.errors.NotFoundError:
+        if _scheme(path) in _BELIEVED_WHEN_LISTING and _is_listed(path):
+            raise tf.errors.UnavailableError(
+                None, None, f"{path} is there, but the store did not answer for it"
+            ) from None
+        raise
