@@ -99,7 +99,8 @@ group: [] resource of AdaptcpTableGroup, with an active cut.
 directory: [] existing directory, in any of TensorFlow's file systems.
 file_prefix: [] segments are named file_prefix-<kind>.acp; characters that need no JSON escape.
 result: [] string, a JSON object: segments (list of file_name, kind, bytes, rows, tombstones,
-  footer_crc), rows_hot, rows_cold, tombstones, rows_saved_on_update, rows_drained, stall_nanos.
+  footer_crc), rows_hot, rows_cold, tombstones, rows_saved_on_update, rows_drained,
+  rows_prefetched, stall_nanos.
 )doc");
 
 REGISTER_OP("AdaptcpEndCut")
