@@ -79,6 +79,7 @@ class SaveReport:
         tombstones: removed keys written.
         rows_saved_on_update: rows that training itself saved, just before it changed them.
         rows_drained: rows saved in the background.
+        rows_prefetched: rows saved by the input pipeline, when `acp.data.prefetch` saw their ids.
         bytes: size of the new files.
         stall_ms: for how long training was held up, in milliseconds.
         seconds_to_durable: from the cut until it survives a power loss.
@@ -92,6 +93,7 @@ class SaveReport:
     tombstones: int
     rows_saved_on_update: int
     rows_drained: int
+    rows_prefetched: int
     bytes: int
     stall_ms: float
     seconds_to_durable: float
@@ -253,6 +255,7 @@ class Saver:
             tombstones=counts.get("tombstones", 0),
             rows_saved_on_update=counts.get("rows_saved_on_update", 0),
             rows_drained=counts.get("rows_drained", 0),
+            rows_prefetched=counts.get("rows_prefetched", 0),
             bytes=sum(segment.bytes for segment in segments) + dense_bytes,
             stall_ms=cut.stall_secs * 1e3 + counts.get("stall_nanos", 0) / 1e6,
             seconds_to_durable=time.time() - cut.wall_time,
