@@ -57,7 +57,7 @@ class OracleThreadsTest : public testing::TestWithParam<Param> {
   // As the input pipeline does, two updates ahead of training.
   void Prefetch(const ScriptedUpdates& script, uint32_t n) {
     group_->group()->SaveBeforeUpdate([&script, n] { return script.batch(n); }, /*window=*/3);
-    std::this_thread::sleep_for(std::chrono::microseconds(100));
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
   // True when the cut was committed.
   bool FinishCut() {
