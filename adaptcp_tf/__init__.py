@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Exact, cheap checkpoints of TensorFlow Recommenders Addons tables while training runs."""
 
-from adaptcp_tf import cost_model, errors, export, importing, keras, policies
+from adaptcp_tf import cost_model, data, errors, export, importing, keras, policies
 from adaptcp_tf._src.checkpoint import CheckpointManager, CheckpointOptions
 from adaptcp_tf._src.tables import TrackedTableCreator
 
@@ -10,6 +10,7 @@ __all__ = [
     "CheckpointOptions",
     "TrackedTableCreator",
     "cost_model",
+    "data",
     "errors",
     "export",
     "importing",

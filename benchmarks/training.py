@@ -84,6 +84,7 @@ def run(args: argparse.Namespace, directory: Path, status: Console) -> list[Cont
         dim=args.dim,
         seed=args.seed,
         batches=min(total, _MAX_POOL),
+        num_tables=args.tables,
     )
     entries = [(NONE, None)]
     for strategy in args.strategies:
@@ -108,7 +109,8 @@ def parse_arguments() -> argparse.Namespace:
         type=lambda text: text.split(","),
         default=["none", "tracking", "adaptive"],
         help="comma-separated: none (always run), tracking (tracked, never a checkpoint), full, "
-        "incremental, differential, check_n_run, adaptive",
+        "incremental, differential, check_n_run, adaptive; with +prefetch behind it the input "
+        "pipeline saves rows too",
     )
     parser.add_argument(
         "--intervals",
@@ -127,6 +129,7 @@ def parse_arguments() -> argparse.Namespace:
     )
     parser.add_argument("--rows", type=int, default=1_000_000, help="rows before training begins")
     parser.add_argument("--batch", type=int, default=2048, help="samples per batch")
+    parser.add_argument("--tables", type=int, default=1, help="tables that share the 26 features")
     parser.add_argument("--dim", type=int, default=16, help="length of the embedding vectors")
     parser.add_argument("--directory", help="where checkpoints go; default: the temporary folder")
     parser.add_argument("--profile", action="store_true", help="list every measured checkpoint")

@@ -49,37 +49,50 @@ def movielens_model(dim: int = 16, name: str = "movielens", seed: int = 1) -> tf
 
 
 class CriteoModel(tf.keras.Model):
-    """DeepFM-like click model: one embedding table for all features, pair interactions and an MLP.
+    """DeepFM-like click model: embedding tables, pair interactions and an MLP.
 
     Args:
       dim: length of the embedding vectors.
       name: TFRA knows tables by name, so two models in one process need two names.
       seed: of all initial values.
+      num_tables: embedding tables; number t holds feature t and every `num_tables`th from there.
     """
 
-    def __init__(self, dim: int = 16, name: str = "criteo", seed: int = 1):
+    def __init__(self, dim: int = 16, name: str = "criteo", seed: int = 1, num_tables: int = 1):
         super().__init__(name=name)
-        self.embedding = _embedding(dim, f"{name}_embedding", seed)
+        self.embeddings = [
+            _embedding(dim, f"{name}_embedding{t or ''}", seed) for t in range(num_tables)
+        ]
         self.bottom = _dense(dim, seed + 1)
         self.top = [_dense(256, seed + 2), _dense(128, seed + 3), _dense(1, seed + 4, "sigmoid")]
 
+    def ids_by_table(self, inputs: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
+        """The ids that a batch looks up in each embedding, by the layer's name."""
+        num_tables = len(self.embeddings)
+        return {
+            layer.name: inputs["ids"][:, t::num_tables] for t, layer in enumerate(self.embeddings)
+        }
+
     def call(self, inputs: dict[str, tf.Tensor]) -> tf.Tensor:
         """Click probability `[batch, 1]` of `ids` `[batch, 26]` int64 and `dense` `[batch, 13]`."""
-        vectors = self.embedding(inputs["ids"])
+        ids = self.ids_by_table(inputs)
+        vectors = tf.concat([layer(ids[layer.name]) for layer in self.embeddings], axis=1)
         dense = self.bottom(inputs["dense"])
         total = tf.reduce_sum(vectors, axis=1) + dense
         squares = tf.reduce_sum(tf.square(vectors), axis=1) + tf.square(dense)
         pairs = 0.5 * (tf.square(total) - squares)  # sum of products over all pairs of features
-        flat = tf.reshape(vectors, [-1, NUM_CATEGORICAL * self.embedding.embedding_size])
+        flat = tf.reshape(vectors, [-1, NUM_CATEGORICAL * vectors.shape[-1]])
         hidden = tf.concat([flat, dense, pairs], axis=1)
         for layer in self.top:
             hidden = layer(hidden)
         return hidden
 
 
-def criteo_model(dim: int = 16, name: str = "criteo", seed: int = 1) -> CriteoModel:
+def criteo_model(
+    dim: int = 16, name: str = "criteo", seed: int = 1, num_tables: int = 1
+) -> CriteoModel:
     """A compiled `CriteoModel`. Its slot tables appear with its first training step."""
-    model = CriteoModel(dim, name, seed)
+    model = CriteoModel(dim, name, seed, num_tables)
     metrics = [tf.keras.metrics.AUC(num_thresholds=100, name="auc")]
     model.compile(adam(), loss=tf.keras.losses.BinaryCrossentropy(), metrics=metrics)
     return model

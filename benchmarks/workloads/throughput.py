@@ -17,11 +17,16 @@ import tensorflow as tf
 import adaptcp_tf as acp
 
 from . import models
-from .criteo_stream import Batch, CriteoStream
+from .criteo_stream import FEATURE_SHIFT, Batch, CriteoStream
 from .digest import tables
 
 NONE = "none"
 TRACKING = "tracking"
+# Behind a strategy: the input pipeline saves rows whose ids it sees.
+PREFETCH = "+prefetch"
+
+# Batches that every contender's input pipeline prepares ahead.
+_PREFETCHED_BATCHES = 2
 
 _MIN_WARMUP_STEPS = 20
 _PREFILL_ROWS_PER_CALL = 200_000
@@ -31,8 +36,9 @@ _PREFILL_ROWS_PER_CALL = 200_000
 class Workload:
     """The input all contenders share.
 
-    rows: rows every table holds before training: the ids most frequent in the stream.
+    rows: rows the tables hold before training: the ids most frequent in the stream.
     pool: batches drawn ahead; training cycles through them.
+    num_tables: embedding tables, which share the features.
     """
 
     rows: int
@@ -40,12 +46,13 @@ class Workload:
     dim: int
     seed: int
     pool: Batch
+    num_tables: int = 1
 
     @classmethod
-    def draw(cls, *, rows: int, batch_size: int, dim: int, seed: int, batches: int) -> Workload:
+    def draw(cls, *, batch_size: int, seed: int, batches: int, **sizes: int) -> Workload:
         """Draws `batches` batches of the Criteo-like stream."""
         pool = CriteoStream(batch_size, seed).batches(0, batches)
-        return cls(rows=rows, batch_size=batch_size, dim=dim, seed=seed, pool=pool)
+        return cls(batch_size=batch_size, seed=seed, pool=pool, **sizes)
 
     def dataset(self, start: int, steps: int) -> tf.data.Dataset:
         """Batches `start` .. `start + steps - 1`, copied into tensors before training begins."""
@@ -54,12 +61,16 @@ class Workload:
         return tf.data.Dataset.from_tensor_slices((inputs, self.pool.labels[at]))
 
     def prefill(self, model: tf.keras.Model) -> None:
-        """Gives every table of the model the same rows, slots included."""
+        """Gives every table of the model its rows, slots included."""
         keys = CriteoStream(self.batch_size, self.seed).popular_ids(self.rows)
-        (group,) = tables(model)
+        table_of = ((keys >> FEATURE_SHIFT) - 1) % self.num_tables
+        for number, group in enumerate(tables(model)):
+            self._fill(group, keys[table_of == number])
+
+    def _fill(self, group: Sequence[Any], keys: np.ndarray) -> None:
         for place, variable in enumerate(group):
             rng = np.random.default_rng((self.seed, place))
-            for at in range(0, self.rows, _PREFILL_ROWS_PER_CALL):
+            for at in range(0, len(keys), _PREFILL_ROWS_PER_CALL):
                 some = keys[at : at + _PREFILL_ROWS_PER_CALL]
                 # Small and not negative, as the second moments of Adam must be.
                 values = rng.random((len(some), self.dim), dtype=np.float32) * np.float32(1e-3)
@@ -101,7 +112,7 @@ class Contender:
 
     Args:
       strategy: a strategy of adaptcp_tf, "none" (untracked tables) or "tracking" (tracked tables,
-        never a checkpoint).
+        never a checkpoint); with "+prefetch" behind it the input goes through `acp.data.prefetch`.
       interval: batches between checkpoints; None for "none" and "tracking".
       workload: the input.
       directory: where this contender's checkpoints go.
@@ -116,12 +127,15 @@ class Contender:
         self._warmup_checkpoints = 0
         self._timer = StepTimer()
         self._callbacks: list[acp.keras.AdaptiveCheckpoint] = []
-        name = f"{strategy}_{interval or 0}"
-        self.model = models.criteo_model(workload.dim, name=name, seed=workload.seed)
+        # TensorFlow takes no plus in a name.
+        name = f"{strategy.replace(PREFETCH, '_prefetch')}_{interval or 0}"
+        self.model = models.criteo_model(
+            workload.dim, name=name, seed=workload.seed, num_tables=workload.num_tables
+        )
         models.create_slots(self.model)
         workload.prefill(self.model)
         if strategy != NONE:
-            options = {"save_freq": interval, "strategy": strategy}
+            options = {"save_freq": interval, "strategy": strategy.removesuffix(PREFETCH)}
             if strategy == TRACKING:
                 options = {"save_freq": sys.maxsize}
             # Waits, since a contender that skips checkpoints would look cheaper than it is.
@@ -151,7 +165,7 @@ class Contender:
         self.rounds[-1].cpu_seconds += cpu_seconds
 
     def _train(self, steps: int) -> tuple[list[float], float]:
-        dataset = self._workload.dataset(self._position, steps)
+        dataset = self._prefetched(self._workload.dataset(self._position, steps))
         self._position += steps
         cpu_start = time.process_time()
         self.model.fit(
@@ -160,6 +174,17 @@ class Contender:
         for callback in self._callbacks:
             callback.wait()  # so that no background work runs into another contender's turn
         return self._timer.step_seconds(), time.process_time() - cpu_start
+
+    def _prefetched(self, dataset: tf.data.Dataset) -> tf.data.Dataset:
+        if not self.strategy.endswith(PREFETCH):
+            return dataset.prefetch(_PREFETCHED_BATCHES)
+        (callback,) = self._callbacks
+        return acp.data.prefetch(
+            dataset,
+            callback,
+            ids=lambda x, y: self.model.ids_by_table(x),
+            buffer_size=_PREFETCHED_BATCHES,
+        )
 
     def history(self) -> list[dict[str, Any]]:
         """The checkpoints of the measured rounds."""
@@ -275,4 +300,13 @@ def summarize(
         "stall_ms_max": max(stalls, default=None),
         "bytes_written": sum(checkpoint["bytes"] for checkpoint in history),
         "checkpoints": len(history),
+        "share_saved_on_update": _share_saved_on_update(history),
+        "rows_prefetched": sum(checkpoint["rows_prefetched"] for checkpoint in history),
     }
+
+
+def _share_saved_on_update(history: Sequence[dict[str, Any]]) -> float | None:
+    """The part of the saved rows that the training thread saved; None when none was saved."""
+    on_update = sum(checkpoint["rows_saved_on_update"] for checkpoint in history)
+    ahead = sum(one["rows_prefetched"] + one["rows_drained"] for one in history)
+    return on_update / (on_update + ahead) if on_update + ahead else None

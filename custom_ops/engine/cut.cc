@@ -134,6 +134,7 @@ void Cut::AddCounts(const CutCounts& counts) {
   counts_.tombstones += counts.tombstones;
   counts_.rows_saved_on_update += counts.rows_saved_on_update;
   counts_.rows_drained += counts.rows_drained;
+  counts_.rows_prefetched += counts.rows_prefetched;
   counts_.stall_nanos += counts.stall_nanos;
 }
 

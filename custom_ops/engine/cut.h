@@ -52,7 +52,8 @@ struct CutCounts {
   uint64_t tombstones = 0;
   uint64_t rows_saved_on_update = 0;
   uint64_t rows_drained = 0;
-  uint64_t stall_nanos = 0;  // training held up by saving or by waiting for a lock or a block
+  uint64_t rows_prefetched = 0;  // saved by threads that prepare input
+  uint64_t stall_nanos = 0;      // training held up by saving or by waiting for a lock or a block
 };
 
 // Appenders on any thread take a block, fill it and give it back; writer threads write full blocks,

@@ -5,12 +5,17 @@
 
 namespace adaptcp {
 
+bool KeyInterner::Find(std::string_view key, int64_t* id) {
+  SharedLock lock(&mu_);
+  const auto it = ids_.find(key);
+  if (it == ids_.end()) return false;
+  *id = it->second;
+  return true;
+}
+
 int64_t KeyInterner::Intern(std::string_view key) {
-  {
-    SharedLock lock(&mu_);
-    const auto it = ids_.find(key);
-    if (it != ids_.end()) return it->second;
-  }
+  int64_t known;
+  if (Find(key, &known)) return known;
   ExclusiveLock lock(&mu_);
   const auto it = ids_.find(key);
   if (it != ids_.end()) return it->second;

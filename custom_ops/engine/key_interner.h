@@ -20,6 +20,9 @@ class KeyInterner {
   // The number of `key`, a new one when it was not seen before.
   int64_t Intern(std::string_view key) TF_LOCKS_EXCLUDED(mu_);
 
+  // The number of `key`; false when Intern never saw it.
+  bool Find(std::string_view key, int64_t* id) TF_LOCKS_EXCLUDED(mu_);
+
   // The key that Intern numbered `id`; the reference stays valid.
   const std::string& KeyOf(int64_t id) TF_LOCKS_EXCLUDED(mu_);
 

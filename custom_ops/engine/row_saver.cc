@@ -140,6 +140,13 @@ bool RowSaver::CopyNeeded(Stripe* stripe, const HashedKey* keys, size_t n,
   return true;
 }
 
+void RowSaver::DropDuplicates() {
+  for (Batch& batch : batches_) {
+    std::sort(batch.keys.begin(), batch.keys.end());
+    batch.keys.erase(std::unique(batch.keys.begin(), batch.keys.end()), batch.keys.end());
+  }
+}
+
 Status RowSaver::Read() {
   for (Batch& batch : batches_) {
     if (!batch.keys.empty()) ADAPTCP_RETURN_IF_ERROR(ReadLane(&batch));
@@ -198,7 +205,17 @@ void RowSaver::AppendRow(size_t lane, RowEntry* row, Stripe* stripe) {
   }
   AppendKey(*row, hot ? kRowHot : 0, batches_[lane].block.get());
   ++(hot ? counts_.rows_hot : counts_.rows_cold);
-  ++(reason_ == SaveReason::kUpdate ? counts_.rows_saved_on_update : counts_.rows_drained);
+  switch (reason_) {
+    case SaveReason::kUpdate:
+      ++counts_.rows_saved_on_update;
+      break;
+    case SaveReason::kDrain:
+      ++counts_.rows_drained;
+      break;
+    case SaveReason::kPrefetch:
+      ++counts_.rows_prefetched;
+      break;
+  }
 }
 
 void RowSaver::AddTombstone(RowEntry* row, Stripe* stripe) {

@@ -17,16 +17,17 @@
 
 namespace adaptcp {
 
-// Who saves: an update that is about to change the row, or the drain.
-enum class SaveReason { kUpdate, kDrain };
+// Who saves: an update that is about to change the row, the drain, or an input thread that knows of
+// an update to come.
+enum class SaveReason { kUpdate, kDrain, kPrefetch };
 
-// Used by one thread for one update or one drain, in batches of keys of one stripe.
+// Used by one thread for one update, drain or prefetch, in batches of keys of one stripe.
 //
 // An update holds the stripe's mutex all the while: Reserve, lock, Add each row that Needs it,
 // Read, Append, unlock; it then marks and changes the rows. The drain, which reads many more rows,
-// must not keep updates waiting: it holds the mutex to Add and again to Append, and reads in
-// between. Append takes only those rows that the cut still needs, so what an update has saved and
-// changed meanwhile is dropped.
+// and a prefetch must not keep updates waiting: they hold the mutex to Add and again to Append, and
+// read in between. Append takes only those rows that the cut still needs, so what an update has
+// saved and changed meanwhile is dropped.
 class RowSaver {
  public:
   // `interner` translates keys of string tables, nullptr for integer keys. All outlive the saver.
@@ -60,6 +61,9 @@ class RowSaver {
   // values the tables kept. At most as many keys as were reserved.
   bool CopyNeeded(Stripe* stripe, const HashedKey* keys, size_t n, const LoggedInsert& insert)
       TF_EXCLUSIVE_LOCKS_REQUIRED(stripe->mu);
+
+  // Makes each key of the batch stand there once: as ids of samples, popular keys come by hundreds.
+  void DropDuplicates();
 
   // Reads the batch from all tables. On an error the cut must fail.
   Status Read();

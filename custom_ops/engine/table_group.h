@@ -17,12 +17,14 @@
 #include "custom_ops/engine/block_pool.h"
 #include "custom_ops/engine/cut.h"
 #include "custom_ops/engine/key_interner.h"
+#include "custom_ops/engine/prefetch_window.h"
 #include "custom_ops/engine/rate_histogram.h"
 #include "custom_ops/engine/recent_batch.h"
 #include "custom_ops/engine/row_saver.h"
 #include "custom_ops/engine/row_tracker.h"
 #include "custom_ops/engine/table.h"
 #include "custom_ops/engine/update_log.h"
+#include "custom_ops/engine/wait_group.h"
 #include "custom_ops/io/file_system.h"
 
 namespace adaptcp {
@@ -87,6 +89,11 @@ class TableGroup {
   // Tells that the rows will soon be updated: a drain saves them first, so that the update need
   // not.
   void WillUpdate(const KeyBatch& batch) TF_LOCKS_EXCLUDED(gate_);
+  // Tells the same long before, on a thread that prepares input: saves on this thread what an
+  // active cut needs of the batch and of up to `window` - 1 batches before it, and changes nothing.
+  // Keys without a row are ignored. A cut that begins later has these batches saved first. May wait
+  // for memory, but holds no lock that an update needs while it reads or waits.
+  void SaveBeforeUpdate(LazyKeyBatch batch, size_t window) TF_LOCKS_EXCLUDED(gate_);
   // Whether anybody wants to know.
   bool IsSaving() TF_LOCKS_EXCLUDED(gate_);
 
@@ -171,12 +178,20 @@ class TableGroup {
   Status DrainStripe(Cut* cut, size_t stripe, RowSaver* saver);
   Status DrainKeys(Cut* cut, Stripe* stripe, const std::vector<int64_t>& keys, RowSaver* saver);
   Status DrainAll(Cut* cut, Stripe* stripe, RowSaver* saver);
+  // Saves the rows in demand.
   Status DrainUrgent(Cut* cut, RowSaver* saver);
+  // Saves the rows of the prefetched batches that nobody has taken for this cut.
+  Status SavePrefetched(Cut* cut, RowSaver* saver);
+  Status DrainBatch(const KeyBatch& batch, RowSaver* saver);
   // Saves rows from the inserts that the cut took over.
   Status DrainInserts(Cut* cut, RowSaver* saver);
   static Status DrainInsertedRun(Stripe* stripe, const HashedKey* keys, size_t n,
                                  const LoggedInsert& insert, RowSaver* saver);
   static Status DrainRun(Stripe* stripe, const HashedKey* keys, size_t n, RowSaver* saver);
+  // The active cut if it needs rows, which then lives on until savers_ahead_ is left; or nullptr.
+  Cut* EnterCut() TF_LOCKS_EXCLUDED(gate_);
+  // From here on no thread appends to the cut but the caller.
+  void StopSaving() TF_LOCKS_EXCLUDED(gate_);
   // Moves on from one of the states `from` and returns the active cut; nullptr when in no such
   // state.
   Cut* EnterState(std::initializer_list<CutState> from, CutState to) TF_LOCKS_EXCLUDED(state_mu_);
@@ -207,6 +222,9 @@ class TableGroup {
   RowTracker tracker_;
   RecentBatch recent_;
   UpdateLog log_;
+  PrefetchWindow prefetched_;
+  // Input threads that append to the active cut. They enter under the gate, but do not hold it.
+  WaitGroup savers_ahead_;
   std::atomic<uint64_t> restored_rows_{0};
 
   // Updates hold it shared for the length of one update, Begin exclusively for microseconds.

@@ -158,9 +158,7 @@ void TableGroup::SaveRows(Cut* cut) {
     }
   }
   if (!status.ok()) cut->Fail(status);
-  // Waits for updates that may still append to the cut.
-  ExclusiveLock gate(&gate_);
-  must_save_ = false;
+  StopSaving();
 }
 
 Status TableGroup::DrainStripe(Cut* cut, size_t s, RowSaver* saver) {
@@ -227,19 +225,6 @@ Status TableGroup::DrainKeys(Cut* cut, Stripe* stripe, const std::vector<int64_t
   return Status::OK();
 }
 
-Status TableGroup::DrainUrgent(Cut* cut, RowSaver* saver) {
-  Status status;
-  KeyBatch batch;
-  while (status.ok() && cut->TakeUrgent(&batch)) {
-    tracker_.VisitByStripe(batch.keys, batch.size,
-                           [&](Stripe* stripe, const HashedKey* run, size_t count, bool) {
-                             if (status.ok()) status = DrainRun(stripe, run, count, saver);
-                             return true;
-                           });
-  }
-  return status;
-}
-
 Status TableGroup::DrainInserts(Cut* cut, RowSaver* saver) {
   Status status;
   LoggedInsert insert;
@@ -275,6 +260,7 @@ Status TableGroup::DrainRun(Stripe* stripe, const HashedKey* keys, size_t n, Row
       MutexLock lock(&stripe->mu);
       saver->AddNeeded(stripe, keys + begin, end - begin);
     }
+    saver->DropDuplicates();
     ADAPTCP_RETURN_IF_ERROR(saver->Read());
     MutexLock lock(&stripe->mu);
     saver->Append(stripe);
@@ -326,10 +312,7 @@ Status TableGroup::EndCut(bool committed) {
   }
   if (!committed) {
     cut->Fail(Status(StatusCode::kCancelled, "the cut was given up"));
-    {
-      ExclusiveLock gate(&gate_);
-      must_save_ = false;
-    }
+    StopSaving();
     SharedLock gate(&gate_);
     for (size_t s = 0; s < RowTracker::kStripes; ++s) MarkAgain(*cut, s);
     for (int64_t key : cut->TakeCooled()) {

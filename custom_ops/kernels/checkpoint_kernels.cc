@@ -150,6 +150,7 @@ class DrainOp : public GroupsOp {
                    ", \"rows_cold\": ", counts.rows_cold, ", \"tombstones\": ", counts.tombstones,
                    ", \"rows_saved_on_update\": ", counts.rows_saved_on_update,
                    ", \"rows_drained\": ", counts.rows_drained,
+                   ", \"rows_prefetched\": ", counts.rows_prefetched,
                    ", \"stall_nanos\": ", counts.stall_nanos, "}");
     return Status::OK();
   }

@@ -10,6 +10,33 @@
 #include "tensorflow/core/platform/tstring.h"
 
 namespace adaptcp {
+namespace {
+
+// `add_string(key, keys)` numbers string keys.
+template <typename AddString>
+KeyBatch Convert(const tensorflow::Tensor& tensor, AddString add_string) {
+  auto keys = std::make_shared<std::vector<int64_t>>();
+  keys->reserve(tensor.NumElements());
+  if (tensor.dtype() == tensorflow::DT_INT64) {
+    const auto flat = tensor.flat<tensorflow::int64>();
+    keys->assign(flat.data(), flat.data() + flat.size());
+  } else if (tensor.dtype() == tensorflow::DT_INT32) {
+    const auto flat = tensor.flat<tensorflow::int32>();
+    keys->assign(flat.data(), flat.data() + flat.size());
+  } else {
+    const auto flat = tensor.flat<tensorflow::tstring>();
+    for (int64_t i = 0; i < flat.size(); ++i) {
+      add_string(std::string_view(flat(i).data(), flat(i).size()), keys.get());
+    }
+  }
+  KeyBatch batch;
+  batch.keys = keys->data();
+  batch.size = keys->size();
+  batch.owner = std::move(keys);
+  return batch;
+}
+
+}  // namespace
 
 tensorflow::Status ToTensorFlow(const Status& status) {
   if (status.ok()) return tensorflow::Status();
@@ -40,25 +67,19 @@ tensorflow::Status ToKeyBatch(TableGroupResource* resource, const tensorflow::Te
                                                ", received ",
                                                tensorflow::DataTypeString(tensor.dtype()));
   }
-  batch->size = tensor.NumElements();
-  auto keys = std::make_shared<std::vector<int64_t>>();
-  keys->reserve(batch->size);
-  if (tensor.dtype() == tensorflow::DT_INT64) {
-    const auto flat = tensor.flat<tensorflow::int64>();
-    keys->assign(flat.data(), flat.data() + flat.size());
-  } else if (tensor.dtype() == tensorflow::DT_INT32) {
-    const auto flat = tensor.flat<tensorflow::int32>();
-    keys->assign(flat.data(), flat.data() + flat.size());
-  } else {
-    const auto flat = tensor.flat<tensorflow::tstring>();
-    KeyInterner* interner = resource->group()->interner();
-    for (int64_t i = 0; i < flat.size(); ++i) {
-      keys->push_back(interner->Intern(std::string_view(flat(i).data(), flat(i).size())));
-    }
-  }
-  batch->keys = keys->data();
-  batch->owner = std::move(keys);
+  KeyInterner* interner = resource->group()->interner();
+  *batch = Convert(tensor, [interner](std::string_view key, std::vector<int64_t>* keys) {
+    keys->push_back(interner->Intern(key));
+  });
   return tensorflow::Status();
+}
+
+KeyBatch ToKnownKeys(TableGroupResource* resource, const tensorflow::Tensor& tensor) {
+  KeyInterner* interner = resource->group()->interner();
+  return Convert(tensor, [interner](std::string_view key, std::vector<int64_t>* keys) {
+    int64_t id;
+    if (interner->Find(key, &id)) keys->push_back(id);
+  });
 }
 
 }  // namespace adaptcp

@@ -56,6 +56,9 @@ tensorflow::Status LookupTable(
 tensorflow::Status ToKeyBatch(TableGroupResource* resource, const tensorflow::Tensor& tensor,
                               KeyBatch* batch);
 
+// The same for keys of the group's dtype, but without string keys that no row ever had.
+KeyBatch ToKnownKeys(TableGroupResource* resource, const tensorflow::Tensor& tensor);
+
 }  // namespace adaptcp
 
 #endif  // ADAPTCP_KERNELS_TABLE_GROUP_RESOURCE_H_

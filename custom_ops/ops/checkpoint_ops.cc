@@ -101,7 +101,8 @@ directory: [] existing directory, in any of TensorFlow's file systems.
 file_prefix: [] segments are named file_prefix-<kind>.acp and, of writers after the first,
   file_prefix-<kind>-p<number>.acp; characters that need no JSON escape.
 result: [] string, a JSON object: segments (list of file_name, kind, bytes, rows, tombstones,
-  footer_crc), rows_hot, rows_cold, tombstones, rows_saved_on_update, rows_drained, stall_nanos.
+  footer_crc), rows_hot, rows_cold, tombstones, rows_saved_on_update, rows_drained,
+  rows_prefetched, stall_nanos.
 max_writers: threads that write, each into segments of its own, when there is enough to write.
 )doc");
 

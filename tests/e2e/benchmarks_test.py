@@ -25,19 +25,22 @@ def report_of(name, *arguments):
 def test_training_reports_every_strategy_at_every_interval():
     report = report_of(
         "training.py",
-        *("--strategies", "none,tracking,adaptive", "--intervals", "4,2", "--rounds", 2),
+        *("--strategies", "none,tracking,adaptive,adaptive+prefetch"),
+        *("--intervals", "4,2", "--rounds", 2),
         *("--rows", 2_000, "--batch", 128, "--profile"),
     )
     rows = {(row["strategy"], row["interval"]): row for row in report["results"]}
-    assert list(rows) == [("none", None), ("tracking", None), ("adaptive", 4), ("adaptive", 2)]
+    adaptive = [(name, n) for name in ("adaptive", "adaptive+prefetch") for n in (4, 2)]
+    assert list(rows) == [("none", None), ("tracking", None), *adaptive]
     assert rows["none", None]["ratio_to_none"] == 1
-    assert [row["checkpoints"] for row in rows.values()] == [0, 0, 4, 8]
+    assert [row["checkpoints"] for row in rows.values()] == [0, 0, 4, 8, 4, 8]
     for row in rows.values():
         assert row["samples_per_second"] > 0 and row["ratio_to_none"] > 0
-    for interval in (4, 2):
-        row = rows["adaptive", interval]
+    for contender in adaptive:
+        row = rows[contender]
         assert row["bytes_written"] > 0
         assert 0 <= row["stall_ms_per_checkpoint"] <= row["stall_ms_max"]
+        assert 0 <= row["share_saved_on_update"] <= 1
     assert report["conditions"]["arguments"]["seed"] == 0
     assert set(report["conditions"]) >= {"python", "packages", "cores", "memory_gib"}
 

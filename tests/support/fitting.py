@@ -46,8 +46,21 @@ def plain(dataset, build=models.build, epochs=3, **fit):
     return Outcome(models.parts(model), _logs(history))
 
 
+def resumed(callback, dataset):
+    """What most trainings give to `fit`."""
+    return callback.resume(dataset)
+
+
 def start(
-    directory, dataset, build=models.build, *, stop_after=None, epochs=3, fit=None, **options
+    directory,
+    dataset,
+    build=models.build,
+    *,
+    stop_after=None,
+    epochs=3,
+    fit=None,
+    feed=resumed,
+    **options,
 ):
     """Runs the training script once: from the newest checkpoint to the end or to `stop_after`.
 
@@ -58,6 +71,7 @@ def start(
         stop_after: batches after which this run is interrupted; None goes to the end.
         epochs: of the whole training.
         fit: more arguments of `fit`.
+        feed: makes what `fit` is given, from the callback and the dataset.
         **options: of the callback.
     """
     model = build()
@@ -67,7 +81,11 @@ def start(
     outcome = Outcome({}, [], callback)
     with contextlib.suppress(InterruptedByTestError):
         history = model.fit(
-            callback.resume(dataset()), epochs=epochs, callbacks=callbacks, verbose=0, **(fit or {})
+            feed(callback, dataset()),
+            epochs=epochs,
+            callbacks=callbacks,
+            verbose=0,
+            **(fit or {}),
         )
         outcome.logs = _logs(history)
         callback.wait()

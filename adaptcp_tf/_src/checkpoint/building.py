@@ -14,6 +14,13 @@ def is_built(model: Any) -> bool:
     return not isinstance(model, tf.keras.Model) or model.built
 
 
+def has_all_variables(model: Any, optimizer: Any) -> bool:
+    """Whether no variable can come any more; False when nobody knows."""
+    if model is None:
+        return optimizer is None
+    return isinstance(model, tf.keras.Model) and model.built
+
+
 def build_optimizer(model: Any, optimizer: Any) -> None:
     """Makes the optimizer's slots for the trainable variables of a built model."""
     optimizer = optimizer if optimizer is not None else getattr(model, "optimizer", None)

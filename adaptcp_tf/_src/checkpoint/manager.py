@@ -12,7 +12,12 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from adaptcp_tf import errors
-from adaptcp_tf._src.checkpoint.building import build_optimizer, defer_until_built, is_built
+from adaptcp_tf._src.checkpoint.building import (
+    build_optimizer,
+    defer_until_built,
+    has_all_variables,
+    is_built,
+)
 from adaptcp_tf._src.checkpoint.dense import dense_variables, take_snapshot
 from adaptcp_tf._src.checkpoint.encodings import check_exact, decide
 from adaptcp_tf._src.checkpoint.options import CheckpointOptions
@@ -35,7 +40,14 @@ from adaptcp_tf._src.checkpoint.tracking import check_all_tracked, most_bytes
 from adaptcp_tf._src.manifest import Manifest, Position, Tiers
 from adaptcp_tf._src.policy import RestoreSample, make_policy
 from adaptcp_tf._src.storage.lock import DirectoryLock
-from adaptcp_tf._src.tables import TableGroup, begin_cut, discover_groups, unwatch, watch
+from adaptcp_tf._src.tables import (
+    PrefetchTargets,
+    TableGroup,
+    begin_cut,
+    discover_groups,
+    unwatch,
+    watch,
+)
 
 logger = logging.getLogger("adaptcp_tf")
 
@@ -100,6 +112,7 @@ class CheckpointManager:
         )
         self._slowdown = SlowdownMeter()
         self._outcomes = Outcomes()
+        self._prefetch_targets = PrefetchTargets()
         self._skipped = 0
         self._saving: concurrent.futures.Future | None = None
         held = contextlib.ExitStack()
@@ -157,6 +170,16 @@ class CheckpointManager:
         """How many saves were skipped because the previous one was still going on."""
         return self._skipped
 
+    @property
+    def prefetch_targets(self) -> PrefetchTargets:
+        """Where `acp.data.prefetch` sends ids; whoever makes managers may set one of its own."""
+        return self._prefetch_targets
+
+    @prefetch_targets.setter
+    def prefetch_targets(self, targets: PrefetchTargets) -> None:
+        self._prefetch_targets = targets
+        self._refresh_groups()
+
     def interval_secs(self) -> float | None:
         """Returns the seconds of training between two checkpoints that the policy would like.
 
@@ -196,7 +219,8 @@ class CheckpointManager:
                 one was not begun, call again. Or the buffer is full and stays so, since uploads fail.
             CheckpointExistsError: the directory holds this step or a later one.
             InvalidOptionError: the step is not an integer from 0, or too large; or the strategy wants
-                fewer bits than `exact` allows.
+                fewer bits than `exact` allows; or `acp.data.prefetch` was given ids of a variable that
+                is not there.
             IncompatibleModelError: tables were updated behind the manager's back.
         """
         start = time.perf_counter()
@@ -211,7 +235,7 @@ class CheckpointManager:
             concurrent.futures.wait([self._saving])
             self._raise_failure()
         self._check_rises(step)
-        self._refresh_groups()
+        self._refresh_groups(complete=True)
         cut = self._begin(step, position, counters or {})
         cut.stall_secs = time.perf_counter() - start
         self._saving = self._executor.submit(self._save_in_background, cut)
@@ -422,7 +446,7 @@ class CheckpointManager:
             )
         return report
 
-    def _refresh_groups(self) -> None:
+    def _refresh_groups(self, *, complete: bool = False) -> None:
         groups = discover_groups(self._model, self._optimizer, self._variables)
         for group in groups:
             if group.manager not in (None, self):
@@ -432,6 +456,8 @@ class CheckpointManager:
                 )
             group.manager = self
         self._groups = groups
+        complete = complete or has_all_variables(self._model, self._optimizer)
+        self._prefetch_targets.bind(groups, complete=complete)
 
     def _begin(self, step: int, position: Position | None, counters: dict[str, Any]) -> Cut:
         stats = check_all_tracked(self._groups)

@@ -23,6 +23,7 @@ class SaveReport:
         tombstones: removed keys written.
         rows_saved_on_update: rows that training itself saved, just before it changed them.
         rows_drained: rows saved in the background.
+        rows_prefetched: rows that `acp.data.prefetch` saved while the input was prepared.
         bytes: size of the new files.
         stall_ms: for how long training was held up, in milliseconds.
         room_wait_ms: how much of that it waited for room in the buffer, in milliseconds.
@@ -40,6 +41,7 @@ class SaveReport:
     tombstones: int
     rows_saved_on_update: int
     rows_drained: int
+    rows_prefetched: int
     bytes: int
     stall_ms: float
     room_wait_ms: float

@@ -261,6 +261,7 @@ class Saver:
             tombstones=counts.get("tombstones", 0),
             rows_saved_on_update=counts.get("rows_saved_on_update", 0),
             rows_drained=counts.get("rows_drained", 0),
+            rows_prefetched=counts.get("rows_prefetched", 0),
             bytes=sum(segment.bytes for segment in segments) + dense_bytes,
             stall_ms=cut.stall_secs * 1e3 + counts.get("stall_nanos", 0) / 1e6,
             room_wait_ms=cut.reservation.wait_secs * 1e3,

@@ -18,6 +18,7 @@ from adaptcp_tf._src.keras.first_step import before_first_step, build_without_st
 from adaptcp_tf._src.keras.resume import InitialPosition, is_one_pass, resumed
 from adaptcp_tf._src.manifest import Manifest, Position, Tiers
 from adaptcp_tf._src.policy import Policy
+from adaptcp_tf._src.tables import PrefetchTargets
 
 logger = logging.getLogger("adaptcp_tf")
 
@@ -84,6 +85,7 @@ class AdaptiveCheckpoint(tf.keras.callbacks.Callback):
         self._restore = restore
         self._save_at_end = save_at_end
         self._manager: CheckpointManager | None = None
+        self._prefetch_targets = PrefetchTargets()
         self._position = _START
         self._last_saved: int | None = None
         self._last_save_at = 0.0
@@ -110,6 +112,11 @@ class AdaptiveCheckpoint(tf.keras.callbacks.Callback):
         """One dict a checkpoint, with the fields of `SaveReport`."""
         reports = [] if self._manager is None else self._manager.reports
         return [dataclasses.asdict(report) for report in reports]
+
+    @property
+    def prefetch_targets(self) -> PrefetchTargets:
+        """Where `acp.data.prefetch` sends ids."""
+        return self._prefetch_targets
 
     def resume(self, dataset: tf.data.Dataset) -> tf.data.Dataset:
         """Returns the dataset to give to `fit`: without what was trained on already.
@@ -157,6 +164,7 @@ class AdaptiveCheckpoint(tf.keras.callbacks.Callback):
                 self._directory, model=self.model, options=self._options
             )
             atexit.register(self._manager.close)
+            self._manager.prefetch_targets = self._prefetch_targets
         # A step that was traced before this callback existed updates tables behind its back.
         self.model.train_function = self.model.make_train_function(force=not self._started)
         checkpoint = None if self._started else self._checkpoint()

@@ -2,6 +2,7 @@
 """Table groups: the tables of one TFRA variable and its slots, tracked by one tracker a shard."""
 
 from adaptcp_tf._src.tables.group import TableGroup, begin_cut
+from adaptcp_tf._src.tables.prefetch_targets import PrefetchTargets
 from adaptcp_tf._src.tables.tfra import (
     TrackedTableCreator,
     discover_groups,
@@ -11,6 +12,7 @@ from adaptcp_tf._src.tables.tfra import (
 )
 
 __all__ = [
+    "PrefetchTargets",
     "TableGroup",
     "TrackedTableCreator",
     "begin_cut",

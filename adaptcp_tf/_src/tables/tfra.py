@@ -77,6 +77,11 @@ def is_tfra_variable(variable: tf.Variable) -> bool:
     return isinstance(variable, (de.TrainableWrapper, de.DEResourceVariable))
 
 
+def layer_name(variable_name: str) -> str:
+    """The name of the TFRA layer that made a variable of this name; other names stay as they are."""
+    return variable_name.removesuffix("-parameter")
+
+
 def discover_groups(
     model: tf.Module | None, optimizer: Any, variables: Iterable[Any]
 ) -> list[TableGroup]:

@@ -30,19 +30,6 @@ class DrainTest : public testing::TestWithParam<CutOptions> {
     drain_.join();
     group_.Commit();
   }
-  // The keys of the cut's only segment as they lie in it.
-  Keys SavedInOrder() {
-    Keys keys;
-    EXPECT_EQ(group_.segments().size(), 1u);
-    std::unique_ptr<SegmentReader> reader;
-    EXPECT_OK(SegmentReader::Open(&files_, group_.chain().newest_first[0].path, &reader));
-    for (size_t b = 0; b < reader->num_blocks(); ++b) {
-      RowBlock block;
-      EXPECT_OK(reader->ReadKeys(b, &block));
-      keys.insert(keys.end(), block.keys.begin(), block.keys.end());
-    }
-    return keys;
-  }
   void ExpectNextCutHoldsTheTables() {
     group_.Cut(GetParam());
     EXPECT_EQ(group_.Restored(), group_.rows());
@@ -139,7 +126,7 @@ TEST_P(DrainTest, RowsAboutToBeUpdatedAreSavedFirst) {
   group_.group()->WillUpdate(group_.Batch(urgent));
   FinishCut();
   EXPECT_EQ(group_.Restored(), expected);
-  Keys first = SavedInOrder();
+  Keys first = group_.SavedInOrder();
   // A batch of one stripe was being read already.
   first.resize(40);
   for (int64_t key : {999, 5, 333, 77}) {
@@ -159,7 +146,7 @@ TEST_P(DrainTest, RowsAnnouncedBeforeTheDrainAreSavedFirst) {
   ASSERT_OK(group_.Drain());
   EXPECT_FALSE(group_.group()->IsSaving());
   group_.Commit();
-  EXPECT_EQ(SavedInOrder()[0] / 10, 19);
+  EXPECT_EQ(group_.SavedInOrder()[0] / 10, 19);
   EXPECT_EQ(group_.Restored(), group_.rows());
 }
 

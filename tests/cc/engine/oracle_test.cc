@@ -6,6 +6,7 @@
 
 #include <memory>
 #include <thread>
+#include <vector>
 
 #include "tests/cc/engine/random_updates.h"
 #include "tests/cc/engine/test_length.h"
@@ -13,7 +14,8 @@
 namespace adaptcp {
 namespace {
 
-// One training run with one updating thread; the drain may have a thread of its own.
+// One training run with one updating thread; the drain may have a thread of its own, and so may the
+// input pipeline.
 class OracleRun {
  public:
   explicit OracleRun(uint32_t seed)
@@ -29,6 +31,7 @@ class OracleRun {
 
   void Run(int steps) {
     for (int i = 0; i < steps && !testing::Test::HasFailure(); ++i) {
+      if (random_.Percent(10)) Prefetch();
       if (random_.Percent(75)) {
         updates_.Step();
       } else {
@@ -36,6 +39,7 @@ class OracleRun {
       }
     }
     FinishCut();
+    if (input_.joinable()) input_.join();
     // After quiescing, a checkpoint equals the live tables.
     updates_.FinishAll();
     EXPECT_EQ(group_->rows(), updates_.rows());
@@ -120,6 +124,22 @@ class OracleRun {
     if (stop_and_copy_ && random_.Percent(50)) ASSERT_OK(group_->group()->CopyRows());
   }
 
+  // Rightly or wrongly.
+  void Prefetch() {
+    if (input_.joinable()) {
+      // It may wait for a drain that this thread has to start.
+      if (state_ == State::kBegun) return;
+      input_.join();
+    }
+    std::vector<Keys> batches(random_.Between(1, 4));
+    for (Keys& keys : batches) keys = updates_.RandomKeys();
+    const size_t window = random_.Between(1, 4);
+    input_ = std::thread([group = group_.get(), batches, window] {
+      for (const Keys& keys : batches) group->Prefetch(keys, window);
+    });
+    if (state_ != State::kBegun && random_.Percent(50)) input_.join();
+  }
+
   void StartDrain(bool with_faults) {
     if (with_faults) InjectFault();
     state_ = State::kDraining;
@@ -195,6 +215,7 @@ class OracleRun {
     auto restored = std::make_unique<TestGroup>(&files_, options_);
     ASSERT_OK(
         restored->RestoreFrom(group_->chain(), random_.Between(1, 3), Concat("run", ++restarts_)));
+    if (input_.joinable()) input_.join();
     group_ = std::move(restored);
     updates_.Resume({group_.get()}, group_->rows());
     base_required_ = false;
@@ -217,6 +238,7 @@ class OracleRun {
   bool replaced_ = false;  // since the cut began
   bool base_required_ = false;
   std::thread drain_;
+  std::thread input_;
   Status drain_status_;
   int restarts_ = 1;
 };

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <functional>
 #include <memory>
 #include <thread>
@@ -52,6 +53,11 @@ class OracleThreadsTest : public testing::TestWithParam<Param> {
     CutOptions cut = Threshold(std::get<0>(GetParam()), 0.2);
     cut.base = i % 5 == 3 || group_->group()->Stats().base_required;
     ASSERT_OK(group_->Begin(cut));
+  }
+  // As the input pipeline does, two updates ahead of training.
+  void Prefetch(const ScriptedUpdates& script, uint32_t n) {
+    group_->group()->SaveBeforeUpdate([&script, n] { return script.batch(n); }, /*window=*/3);
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
   // True when the cut was committed.
   bool FinishCut() {
@@ -106,6 +112,9 @@ class SeparateUpdatersTest : public OracleThreadsTest {
   // The updaters must not share cells: a row of a table.
   void Run(std::vector<Updater>* updaters) {
     StartThreads(updaters->size(), [&](size_t t) { (*updaters)[t].Step(group_.get()); });
+    StartThreads(1, [&](size_t) {
+      for (const Updater& updater : *updaters) Prefetch(*updater.script, updater.started + 2);
+    });
     for (uint32_t i = 0; i < kCuts && !HasFailure(); ++i) {
       Watchdog watchdog;
       std::vector<uint32_t> least, most;
@@ -198,6 +207,7 @@ TEST_P(SharedRowsTest, CutIsAPrefixOfTheUpdates) {
       return script.Apply(n, static_cast<uint32_t>(log.size()));
     }));
   });
+  StartThreads(1, [&](size_t) { Prefetch(script, next + 2); });
   Rows rows;
   uint32_t applied = 0;
   for (uint32_t i = 0; i < kCuts && !HasFailure(); ++i) {

@@ -129,6 +129,19 @@ class RandomUpdates {
   }
   const Rows& rows() const { return rows_; }
 
+  // Such as updates have.
+  Keys RandomKeys() {
+    Keys keys;
+    const uint32_t n = random_.Between(1, mix_.max_batch);
+    // Half of the batches come from few keys, so that some rows are hot.
+    const uint32_t range = random_.Percent(50) ? mix_.keys : (mix_.keys + 9) / 10;
+    while (keys.size() < n) {
+      const uint32_t i = random_.Below(range);
+      keys.push_back(mix_.one_stripe ? OneStripeKey(i) : i);
+    }
+    return keys;
+  }
+
  private:
   enum Kind { kInsert, kRemove, kAccumulate };
 
@@ -144,18 +157,6 @@ class RandomUpdates {
     int marked_at = 0;
     std::map<int64_t, uint32_t> before;
   };
-
-  Keys RandomKeys() {
-    Keys keys;
-    const uint32_t n = random_.Between(1, mix_.max_batch);
-    // Half of the batches come from few keys, so that some rows are hot.
-    const uint32_t range = random_.Percent(50) ? mix_.keys : (mix_.keys + 9) / 10;
-    while (keys.size() < n) {
-      const uint32_t i = random_.Below(range);
-      keys.push_back(mix_.one_stripe ? OneStripeKey(i) : i);
-    }
-    return keys;
-  }
 
   std::vector<KeyBatch> Batches(const Keys& keys) {
     std::vector<KeyBatch> batches;

@@ -141,6 +141,11 @@ class TestGroup {
     for (MemoryTable* table : tables_) table->Clear();
   }
 
+  // What the input pipeline does long before an update.
+  void Prefetch(const Keys& keys, size_t window) {
+    group_.SaveBeforeUpdate([batch = Batch(keys)] { return batch; }, window);
+  }
+
   // --- Cuts ---
 
   // Begins a cut of the current interval.
@@ -178,6 +183,19 @@ class TestGroup {
       ReadSegment(files_, Concat(directory_, "/", segment.file_name), &saved);
     }
     return saved;
+  }
+  // The keys of the latest cut's only segment as they lie in it.
+  Keys SavedInOrder() {
+    Keys keys;
+    EXPECT_EQ(drained_.segments.size(), 1u);
+    std::unique_ptr<SegmentReader> reader;
+    EXPECT_OK(SegmentReader::Open(files_, chain_.newest_first[0].path, &reader));
+    for (size_t b = 0; b < reader->num_blocks(); ++b) {
+      RowBlock block;
+      EXPECT_OK(reader->ReadKeys(b, &block));
+      keys.insert(keys.end(), block.keys.begin(), block.keys.end());
+    }
+    return keys;
   }
   const CutCounts& counts() const { return drained_.counts; }
   const std::vector<WrittenSegment>& segments() const { return drained_.segments; }

@@ -141,7 +141,8 @@ def test_history_tells_of_every_checkpoint(tmp_path):
     callback.wait()
     assert set(callback.history[0]) == {
         *("step", "kind", "hot_threshold", "rows_hot", "rows_cold", "tombstones"),
-        *("rows_saved_on_update", "rows_drained", "bytes", "stall_ms", "seconds_to_durable"),
+        *("rows_saved_on_update", "rows_drained", "rows_prefetched"),
+        *("bytes", "stall_ms", "seconds_to_durable"),
     }
     assert [report["kind"] for report in callback.history] == ["base", "delta", "delta"]
     callback.close()

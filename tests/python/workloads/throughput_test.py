@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Strategies compete fairly: same input, same rows, whole intervals, ratios within one round."""
 
+import dataclasses
 import types
 
 import numpy as np
 import pytest
 from workloads import digest
-from workloads.criteo_stream import CriteoStream
+from workloads.criteo_stream import FEATURE_SHIFT, CriteoStream
 from workloads.throughput import (
     NONE,
     TRACKING,
@@ -56,7 +57,7 @@ def test_tables_are_filled_with_the_most_frequent_ids_slots_included(workload, t
 
 def test_every_strategy_trains_to_the_same_bits_and_checkpoints_at_its_interval(workload, tmp_path):
     # TFRA knows tables by name: "none" is another test's, so tracking is the reference here.
-    entries = [(TRACKING, None), ("incremental", 2), ("adaptive", 4)]
+    entries = [(TRACKING, None), ("incremental", 2), ("adaptive+prefetch", 4)]
     contenders = [Contender(*entry, workload, tmp_path) for entry in entries]
     said = []
     compete(contenders, rounds=2, steps=4, warmup=3, on_progress=said.append)
@@ -66,6 +67,18 @@ def test_every_strategy_trains_to_the_same_bits_and_checkpoints_at_its_interval(
     for one in contenders:
         assert [len(measured.step_seconds) for measured in one.rounds] == [8, 8]
         one.close()
+
+
+def test_features_are_spread_over_the_tables(workload, tmp_path):
+    spread = dataclasses.replace(workload, num_tables=4)
+    contender = Contender("full+prefetch", 3, spread, tmp_path)
+    found = [set(group[0].export()[0].numpy()) for group in digest.tables(contender.model)]
+    assert len(found) == 4 and sum(map(len, found)) == 2_000
+    features = [{(key >> FEATURE_SHIFT) - 1 for key in keys} for keys in found]
+    assert all(feature % 4 == table for table, some in enumerate(features) for feature in some)
+    contender.warm_up(6)
+    assert [one["kind"] for one in contender._callbacks[0].history] == ["base", "base"]
+    contender.close()
 
 
 def test_turns_go_forth_and_back_in_every_round():
@@ -105,13 +118,16 @@ def test_ratio_is_the_median_of_the_ratios_within_rounds():
 
 
 def test_stalls_and_bytes_are_those_of_the_checkpoints():
-    checkpoints = [{"stall_ms": stall, "bytes": 10} for stall in (1.0, 9.0, 2.0)]
+    rows = {"rows_saved_on_update": 1, "rows_drained": 6, "rows_prefetched": 3}
+    checkpoints = [{"stall_ms": stall, "bytes": 10, **rows} for stall in (1.0, 9.0, 2.0)]
     row = summarize(measured(1.0, checkpoints=checkpoints), measured(1.0), batch_size=1)
     assert (row["stall_ms_per_checkpoint"], row["stall_ms_max"]) == (2.0, 9.0)
     assert (row["bytes_written"], row["checkpoints"]) == (30, 3)
+    assert (row["share_saved_on_update"], row["rows_prefetched"]) == (0.1, 9)
 
 
 def test_without_checkpoints_there_is_no_stall():
     row = summarize(measured(1.0), measured(1.0), batch_size=1)
     assert row["stall_ms_per_checkpoint"] is None and row["stall_ms_max"] is None
     assert (row["bytes_written"], row["checkpoints"]) == (0, 0)
+    assert (row["share_saved_on_update"], row["rows_prefetched"]) == (None, 0)
