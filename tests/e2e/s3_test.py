@@ -2,6 +2,7 @@
 """Checkpoints in S3, through TensorFlow's S3 file system: train, kill, resume, retention, outages."""
 
 import json
+import os
 import re
 
 import pytest
@@ -40,14 +41,14 @@ class Machine:
 
     Args:
         server: the store.
-        disk: folder that stands for the disk; made here.
+        disk: folder that stands for the disk; made here, if it is not that of an earlier process.
         script: name of the script.
         directory: of the checkpoints, a URI.
         **arguments: more arguments of the script.
     """
 
     def __init__(self, server, disk, script, directory, **arguments):
-        disk.mkdir()
+        disk.mkdir(exist_ok=True)
         self._out = disk / "out.json"
         self._log = disk / "log"
         arguments = {"directory": directory, "out": str(self._out), **arguments}
@@ -120,6 +121,38 @@ def assert_only_kept(server, run, steps):
     assert directories <= {name.rpartition("/")[0] + "/" for name in named}
     others = found.keys() - directories
     assert {name: found[name] for name in others if not name.startswith("manifest-")} == named
+
+
+def test_training_with_a_buffer_resumes_on_an_empty_disk_and_on_its_own(
+    server, uninterrupted, tmp_path
+):
+    def machine(name):
+        buffer = str(tmp_path / name / "buffer")
+        return Machine(
+            server,
+            tmp_path / name,
+            "train",
+            server.url("buffered"),
+            local_dir=buffer,
+            **{**TRAINING, "max_to_keep": None},
+        )
+
+    with machine("first").trainer as trainer:
+        trainer.kill_when(lambda: steps_in(server, "buffered"))
+    # On an empty disk: only the bucket knows how far training was.
+    server.hold("PUT .*/buffered/manifest-")
+    buffer = tmp_path / "second" / "buffer"
+    before = max(steps_in(server, "buffered"))
+    with machine("second").trainer as trainer:
+        trainer.kill_when(lambda: server.holds() and kills.newest_step(buffer) > before + SAVE_FREQ)
+    assert max(steps_in(server, "buffered")) == before
+    # On the disk that knows more than the bucket.
+    newest = kills.newest_step(buffer)
+    assert machine("second").result() == uninterrupted
+    assert kills.newest_step(buffer) == max(steps_in(server, "buffered")) == LAST_STEP
+    # What was trained before the second kill was not trained again.
+    steps = [int(name[:16]) for name in os.listdir(buffer / "segments")]
+    assert len(steps) == len(set(steps)) and newest in steps
 
 
 def test_loop_of_ones_own_saves_and_a_fresh_process_restores(server, tmp_path):

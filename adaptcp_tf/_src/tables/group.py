@@ -116,7 +116,7 @@ class GroupShard:
         with tf.device(self.device):
             ops.adaptcp_copy_rows(self.handle)
 
-    def drain(self, directory: str, file_prefix: str, max_writers: int) -> dict[str, Any]:
+    def drain(self, directory: str, file_prefix: str, max_writers: int = 1) -> dict[str, Any]:
         """Saves the rest of the active cut; returns its segments and counts."""
         with tf.device(self.device):
             result = ops.adaptcp_drain(self.handle, directory, file_prefix, max_writers=max_writers)
