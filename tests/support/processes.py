@@ -2,6 +2,7 @@
 """Python processes of their own, for tests of restarts, kills and memory."""
 
 import os
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -25,3 +26,10 @@ def run(script, *arguments):
     )
     assert done.returncode == 0, done.stderr[-3000:]
     return done
+
+
+def free_port():
+    """A port of this machine that nobody listens to."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]

@@ -142,7 +142,8 @@ def test_history_tells_of_every_checkpoint(tmp_path):
     assert set(callback.history[0]) == {
         *("step", "kind", "hot_threshold", "rows_hot", "rows_cold", "tombstones"),
         *("rows_saved_on_update", "rows_drained", "rows_prefetched"),
-        *("bytes", "stall_ms", "seconds_to_durable"),
+        *("bytes", "stall_ms", "room_wait_ms", "seconds_to_durable"),
+        "seconds_to_uploaded",
     }
     assert [report["kind"] for report in callback.history] == ["base", "delta", "delta"]
     callback.close()
