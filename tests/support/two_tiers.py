@@ -86,3 +86,8 @@ def steps_in(directory):
 
 def stop_answering():
     slow_store.configure(failure_rate=1.0)
+
+
+def segment_bytes(directory):
+    """How large the files of checkpoints are together, manifests apart."""
+    return sum(len(data) for name, data in files_of(directory).items() if "segments" in name)

@@ -7,7 +7,7 @@ import contextlib
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from adaptcp_tf import errors
 from adaptcp_tf._src.manifest import CheckpointStore
@@ -35,11 +35,13 @@ class LocalBuffer:
         self._changed = threading.Condition()
         self._sizes: dict[str, int] = {}
         self._uploaded: set[str] = set()
+        # Of no use to anybody, though the directory does not have them.
+        self._expendable: set[str] = set()
         self._reserved = 0
         self._largest = 0
         self._holds = 0
         for attempt in store.attempt_dirs():
-            for name in files.list_dir(store.path(attempt)):
+            for name in store.list_dir(attempt):
                 path = f"{attempt}/{name}"
                 self._sizes[path] = files.size(store.path(path))
 
@@ -135,6 +137,12 @@ class LocalBuffer:
                 self._sizes.pop(path, None)
             self._changed.notify_all()
 
+    def write_off(self, paths: Iterable[str]) -> None:
+        """Tells that nobody needs these files, whether they are uploaded or not."""
+        with self._changed:
+            self._expendable.update(paths)
+            self._changed.notify_all()
+
     def drop_unless(self, needed: set[str]) -> None:
         """Deletes every file here that is not among these, relative to the directory."""
         with self._changed:
@@ -173,10 +181,11 @@ class LocalBuffer:
             return True
         excess = self._used() + size - self._limit
         # By name, which begins with the step.
-        for path in sorted(self._sizes) if excess > 0 and not self._holds else ():
+        may_go = self._uploaded | self._expendable if excess > 0 and not self._holds else set()
+        for path in sorted(may_go & self._sizes.keys()):
             if excess <= 0:
                 break
-            if path in self._uploaded and self._delete(path):
+            if self._delete(path):
                 excess -= self._sizes.pop(path)
         return excess <= 0
 

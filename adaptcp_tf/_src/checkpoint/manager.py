@@ -134,6 +134,8 @@ class CheckpointManager:
         except BaseException:
             held.close()
             raise
+        if self._second is not None:
+            self._second.start()
         self._executor = concurrent.futures.ThreadPoolExecutor(1, "adaptcp-save")
         held.callback(unwatch, watch(model, optimizer))
         # Nothing is being saved any more. This may run on the executor's own thread, which cannot
@@ -411,8 +413,7 @@ class CheckpointManager:
         build_optimizer(self._model, self._optimizer)
         self._refresh_groups()
         variables = dense_variables(self._model, self._optimizer)
-        kept = contextlib.nullcontext() if self._second is None else self._second.kept()
-        with kept:
+        with contextlib.nullcontext() if self._second is None else self._second.restoring(manifest):
             paths = check_checkpoint(self._tiers, manifest, self._groups, variables, selection)
             # What the model holds from here on is in no checkpoint, unless all goes well.
             self._saver.previous = None
@@ -427,7 +428,7 @@ class CheckpointManager:
                 progress=self._options.progress,
             )
         if self._second is not None:
-            self._second.know(manifest)
+            self._second.know(manifest, paths)
         if not selection.everything:
             return report
         shards = {group.name: group.num_shards for group in self._groups}
@@ -467,9 +468,8 @@ class CheckpointManager:
         interval = max((s["interval"] for s in stats), default=self._next_interval())
         variables = dense_variables(self._model, self._optimizer)
         reservation = self._reserve(most_bytes(self._groups, stats, variables, base=base))
-        dense = take_snapshot(variables)
-        wall_time = time.time()
         try:
+            dense = take_snapshot(variables)
             begin_cut(
                 self._groups,
                 interval=interval,
@@ -495,10 +495,15 @@ class CheckpointManager:
             position=position,
             counters=counters,
             rows_live=sum(s["rows"] for s in stats),
-            wall_time=wall_time,
+            wall_time=self._wall_time(),
             stall_secs=0.0,
             reservation=reservation,
         )
+
+    def _wall_time(self) -> float:
+        """Now; but a clock that was set back must not make a checkpoint older than the last one."""
+        previous = self._saver.previous
+        return time.time() if previous is None else max(time.time(), previous.wall_time)
 
     def _reserve(self, size: int) -> Reservation:
         if self._second is None:

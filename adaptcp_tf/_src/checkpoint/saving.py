@@ -110,9 +110,11 @@ class Saver:
         direct = cut.reservation.direct
         store = self._tiers.remote if direct else self._store
         try:
-            attempt = store.new_attempt_dir(cut.step)
-            if self._second is not None:
-                self._second.began(cut.reservation, attempt)
+            # Retention, on another thread, sees the directory and that it is needed, or neither.
+            with store.mutex:
+                attempt = store.new_attempt_dir(cut.step)
+                if self._second is not None:
+                    self._second.began(cut.reservation, attempt)
             segments, counts = self._drain(cut, store, attempt)
             dense = write_bundle(cut.dense, store.path(attempt), attempt)
             manifest = self._manifest(cut, segments, dense)
@@ -125,15 +127,15 @@ class Saver:
                 f"The checkpoint of step {cut.step} in {store.directory!r} could not be "
                 f"saved. Training can go on, its rows will be in the next one. Received: {error}"
             ) from error
-        for group in cut.groups:
-            for shard in group.shards:
-                shard.end_cut(committed=True)
         self.previous = manifest
         self.newest_step = cut.step
         report = self._report(cut, segments, counts, dense)
         self._outcomes.add(report)
         if self._second is not None:
             self._second.committed(cut.reservation, manifest, attempt)
+        for group in cut.groups:
+            for shard in group.shards:
+                shard.end_cut(committed=True)
         self._tell_policy(cut, report, segments)
         logger.info(
             "step %d saved as %s: %d hot and %d cold rows, %d removed, %.1f MB, stall %.2f ms, "
@@ -157,6 +159,8 @@ class Saver:
             return set(self.previous.files()) if remote else set()
         paths = manifest.files()
         if direct:
+            for path in (p for p in paths if p.startswith(attempt + "/")):
+                self._tiers.remote.check_file(manifest.step, path, paths[path])
             self._second.written_directly(paths, attempt)
         return self._second.elsewhere(paths)
 

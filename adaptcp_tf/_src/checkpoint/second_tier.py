@@ -7,7 +7,7 @@ import contextlib
 import dataclasses
 import logging
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from adaptcp_tf import errors
@@ -15,7 +15,7 @@ from adaptcp_tf._src.checkpoint.buffer import LocalBuffer
 from adaptcp_tf._src.checkpoint.options import CheckpointOptions
 from adaptcp_tf._src.checkpoint.outcomes import Outcomes
 from adaptcp_tf._src.checkpoint.uploading import Uploader
-from adaptcp_tf._src.manifest import Manifest, Tiers
+from adaptcp_tf._src.manifest import Manifest, Tiers, collect
 from adaptcp_tf._src.storage.lock import DirectoryLock
 
 logger = logging.getLogger("adaptcp_tf")
@@ -91,7 +91,9 @@ class SecondTier:
         self._room_wait_secs = 0.0
         self.lock = DirectoryLock(tiers.local.directory).acquire(steal=options.steal_lock)
         try:
-            pending = tiers.bind()
+            self._pending = tiers.bind(options.keep_period)
+            # What was written when a process was killed would take room for ever.
+            collect(tiers.local, max_to_keep=None)
             self._buffer = LocalBuffer(tiers.local, options.local_bytes)
             self._uploader = Uploader(
                 tiers,
@@ -109,7 +111,10 @@ class SecondTier:
         except BaseException:
             self.lock.release()
             raise
-        for manifest in pending:
+
+    def start(self) -> None:
+        """Uploads what an earlier process left behind."""
+        for manifest in self._pending:
             self._uploader.submit(manifest)
 
     def stats(self, local_step: int | None) -> StorageStats:
@@ -184,10 +189,6 @@ class SecondTier:
         """Tells that files of the buffer were deleted."""
         self._buffer.forget(paths)
 
-    def kept(self) -> contextlib.AbstractContextManager[None]:
-        """While in it, no file of the buffer is deleted to make room."""
-        return self._buffer.kept()
-
     def wait(self, timeout_secs: float | None) -> bool:
         """Waits until the newest checkpoint is durable in the directory, or that has failed.
 
@@ -213,10 +214,26 @@ class SecondTier:
             with contextlib.suppress(errors.CorruptCheckpointError):
                 self._buffer.add_uploaded(self._tiers.remote.read(step).files())
 
-    def know(self, manifest: Manifest) -> None:
-        """Learns which of the files of a restored checkpoint the directory has."""
-        if manifest.step in self._tiers.remote.all_steps():
-            self._buffer.add_uploaded(manifest.files())
+    @contextlib.contextmanager
+    def restoring(self, manifest: Manifest) -> Iterator[None]:
+        """While in it neither tier loses a file of a checkpoint; the directory not even later on."""
+        self._uploader.keep(manifest.files())
+        with self._buffer.kept():
+            yield
+
+    def know(self, manifest: Manifest, paths: Mapping[str, str]) -> None:
+        """Learns which of the files of a restored checkpoint the directory has.
+
+        Args:
+            manifest: the checkpoint.
+            paths: where its files were found.
+        """
+        sizes = manifest.files()
+        committed = manifest.step in self._tiers.remote.all_steps()
+        remote = self._tiers.remote
+        self._buffer.add_uploaded(
+            {p: n for p, n in sizes.items() if committed or paths[p] == remote.path(p)}
+        )
 
     def _give_up_old(self) -> None:
         """Deletes checkpoints that were never uploaded, and that newer ones in the directory replace.
@@ -227,8 +244,6 @@ class SecondTier:
         if remote_step is None:
             return
         old = [step for step in local.all_steps() if step < remote_step]
-        if not old:
-            return
         kept = [step for step in local.all_steps() if step >= remote_step]
         try:
             needed = set().union(*(local.files_of(step) for step in kept))
@@ -242,11 +257,19 @@ class SecondTier:
     def _note_uploaded(self, manifest: Manifest) -> None:
         self._outcomes.uploaded(manifest.step, manifest.wall_time)
 
-    def _note_failure(self, failure: errors.CheckpointFailedError, broken: bool) -> None:
+    def _note_failure(self, failure: errors.CheckpointFailedError, broken: Manifest | None) -> None:
         logger.warning("%s", failure)
         self._outcomes.fail(failure)
-        if broken:
-            self._on_broken()
+        if broken is None:
+            return
+        self._on_broken()
+        local = self._tiers.local
+        try:
+            local.delete_manifest(broken.step)
+            others = set().union(*(local.files_of(step) for step in local.all_steps()))
+            self._buffer.write_off(set(broken.files()) - others - self._uploader.needed())
+        except errors.AdaptCPError as error:
+            logger.warning("what is left of step %d stays in the buffer: %s", broken.step, error)
 
 
 def weak_call(method: Any) -> Callable[..., Any]:

@@ -3,13 +3,12 @@
 
 from __future__ import annotations
 
-import concurrent.futures
 import dataclasses
 import logging
 import random
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 import tensorflow as tf
 
@@ -67,8 +66,8 @@ class Uploader:
         max_to_keep, keep_period: as in the options.
         device_of: the device of a group's shard, by name and number.
         on_uploaded: called with the manifest of each that is durable in the directory.
-        on_failure: called with what went wrong, and whether a file is lost that later checkpoints
-            build on.
+        on_failure: called with what went wrong, and the manifest if a file of it is lost, that later
+            checkpoints build on.
     """
 
     def __init__(
@@ -83,7 +82,7 @@ class Uploader:
         keep_period: int | None,
         device_of: Callable[[str, int], str],
         on_uploaded: Callable[[Manifest], None],
-        on_failure: Callable[[errors.CheckpointFailedError, bool], None],
+        on_failure: Callable[[errors.CheckpointFailedError, Manifest | None], None],
     ):
         self._tiers = tiers
         self._lock = lock
@@ -95,7 +94,6 @@ class Uploader:
         self._device_of = device_of
         self._on_uploaded = on_uploaded
         self._on_failure = on_failure
-        self._executor = concurrent.futures.ThreadPoolExecutor(1, "adaptcp-upload")
         # Directories that are there; used by the thread that uploads.
         self._made: set[str] = set()
         self._changed = threading.Condition()
@@ -103,6 +101,8 @@ class Uploader:
         self._pending: dict[int, Manifest] = {}
         # Directories of attempts whose files are not in a manifest yet.
         self._attempts: set[str] = set()
+        # Files of a restored checkpoint, until the next one names them.
+        self._restored: frozenset[str] = frozenset()
         # Whether the directory may have files that nobody here knows of.
         self._resume = True
         self._working = False
@@ -127,12 +127,18 @@ class Uploader:
         with self._changed:
             self._pending[manifest.step] = manifest
             self._attempts.discard(_attempt_of(manifest))
+            self._restored = frozenset()
             self._start()
 
     def retry(self) -> None:
         """Tries again what failed."""
         with self._changed:
             self._start()
+
+    def keep(self, paths: Iterable[str]) -> None:
+        """Has retention in the directory leave alone what is restored, until the next checkpoint."""
+        with self._tiers.remote.mutex, self._changed:
+            self._restored = frozenset(paths)
 
     def expect(self, attempt: str) -> None:
         """Tells that files of a checkpoint are written to the directory itself, until `submit`."""
@@ -165,45 +171,47 @@ class Uploader:
         with self._changed:
             for step in [s for s in self._pending if s > after_step]:
                 del self._pending[step]
-            if self.remote_step is not None and self.remote_step > after_step:
-                self.remote_step = None
+        self.remote_step = self._tiers.remote.latest_step()
 
     def stop(self) -> None:
         """Starts no further upload; the one that is under way may end."""
         with self._changed:
             self._stopping = True
             self._changed.notify_all()
-        self._executor.shutdown(wait=False)
 
     def _start(self) -> None:
         if self._pending and not self._working and not self._stopping:
             self._working = True
-            self._executor.submit(self._work)
+            # Not of a pool: those take nothing more once the interpreter ends, but the last save may
+            # be committed then. The interpreter waits for this thread.
+            threading.Thread(target=self._work, name="adaptcp-upload").start()
 
     def _work(self) -> None:
-        while True:
+        failed: Manifest | None = None
+        try:
+            while failed is None:
+                with self._changed:
+                    if self._stopping or not self._pending:
+                        return
+                    manifest = self._pending[max(self._pending)]
+                failure = self._upload_patiently(manifest)
+                if failure is not None:
+                    failed = manifest
+                    if self._give_up(manifest, failure):
+                        failed = None
+        finally:
             with self._changed:
-                manifest = self._next()
-                if manifest is None:
-                    self._working = False
-                    self._changed.notify_all()
-                    break
-            failure = self._upload_patiently(manifest)
-            if failure is not None:
-                self._give_up(manifest, failure)
-                break
-        self._buffer.wake()
+                self._working = False
+                if failed is None or max(self._pending, default=-1) > failed.step:
+                    self._start()
+                self._changed.notify_all()
+            self._buffer.wake()
 
-    def _next(self) -> Manifest | None:
-        """The newest; those before it that nobody will want any more are dropped."""
-        if self._stopping or not self._pending:
-            return None
-        newest = max(self._pending)
-        for step in list(self._pending):
-            if step != newest and not self._is_kept(step):
-                del self._pending[step]
-                self._count(superseded=1)
-        return self._pending[newest]
+    def _drop_superseded(self, uploaded: Manifest) -> None:
+        """Nobody will want checkpoints any more that are older than one in the directory."""
+        for step in [s for s in self._pending if s < uploaded.step and not self._is_kept(s)]:
+            del self._pending[step]
+            self._count(superseded=1)
 
     def _is_kept(self, step: int) -> bool:
         return self._keep_period is not None and step % self._keep_period == 0
@@ -247,10 +255,11 @@ class Uploader:
         self._buffer.add_uploaded(manifest.files())
         with self._changed:
             self._pending.pop(manifest.step, None)
-            self._resume = False
+            self._drop_superseded(manifest)
+            self._resume = self._resume and bool(self._pending)
             self.remote_step = max(manifest.step, self.remote_step or 0)
         self._on_uploaded(manifest)
-        self._collect_garbage(manifest)
+        self._collect_garbage()
 
     def _insist(self, action: Callable[[], None]) -> None:
         """Tries a few requests some times over: a store may fail one in so many."""
@@ -298,13 +307,10 @@ class Uploader:
         with self._changed:
             self._count(bytes=result["bytes"], retries=result["retries"])
 
-    def _collect_garbage(self, manifest: Manifest) -> None:
-        """Has the directory keep what the options say; the newest here may build on all of it."""
-        with self._changed:
-            protected = set(self._attempts)
-        protected.update(self.needed(), manifest.files())
+    def _collect_garbage(self) -> None:
+        """Has the directory keep what the options say."""
         try:
-            self._insist(lambda: self._collect(sorted(protected)))
+            self._insist(self._collect)
         except errors.AdaptCPError as error:
             logger.warning(
                 "old checkpoints in %r could not be deleted, the next upload tries again: %s",
@@ -312,16 +318,22 @@ class Uploader:
                 error,
             )
 
-    def _collect(self, protected: Sequence[str]) -> None:
-        report = collect(
-            self._tiers.remote,
-            max_to_keep=self._max_to_keep,
-            keep_period=self._keep_period,
-            protected=protected,
-        )
-        self._buffer.forget_uploaded(report.deleted_files)
+    def _collect(self) -> None:
+        # So that what is expected or kept from now on waits until it is over.
+        with self._tiers.remote.mutex:
+            with self._changed:
+                protected = self._attempts | self._restored
+            protected |= self.needed()
+            report = collect(
+                self._tiers.remote,
+                max_to_keep=self._max_to_keep,
+                keep_period=self._keep_period,
+                protected=sorted(protected),
+            )
+            self._buffer.forget_uploaded(report.deleted_files)
 
-    def _give_up(self, manifest: Manifest, error: Exception) -> None:
+    def _give_up(self, manifest: Manifest, error: Exception) -> bool:
+        """Tells of a failure; returns whether there may be others to upload instead."""
         broken = isinstance(error.__cause__, tf.errors.DataLossError)
         with self._changed:
             if broken:
@@ -333,10 +345,8 @@ class Uploader:
             + f"Received: {error}"
         )
         failure.__cause__ = error
-        self._on_failure(failure, broken)
-        with self._changed:
-            self._working = False
-            self._changed.notify_all()
+        self._on_failure(failure, manifest if broken else None)
+        return broken
 
     def _count(self, **more: int) -> None:
         self._counters = dataclasses.replace(

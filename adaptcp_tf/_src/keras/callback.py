@@ -213,7 +213,10 @@ class AdaptiveCheckpoint(tf.keras.callbacks.Callback):
             self._restore_without_training()
         if self._save_at_end and self._last_saved != self._position.batches_total:
             # Nothing trains any more, so there is no reason to skip.
-            self._manager.wait(local=True)
+            try:
+                self._manager.wait(local=True)
+            except errors.CheckpointFailedError as error:
+                logger.warning("%s", error)
             self._save()
 
     def _continue_from(self, position: Position) -> None:

@@ -198,7 +198,7 @@ def _sweep_if_changed(store: CheckpointStore, attempt: str, keep: frozenset[str]
 def _sweep(store: CheckpointStore, attempt: str, keep: frozenset[str]) -> list[str]:
     """Deletes our files in an attempt's directory but those to keep; then it, if it is empty."""
     deleted = []
-    found = files.list_dir(store.path(attempt))
+    found = store.list_dir(attempt)
     for name in found:
         relative = f"{attempt}/{name}"
         if names.is_attempt_file(name) and relative not in keep:

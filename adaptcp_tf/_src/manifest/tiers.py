@@ -127,13 +127,16 @@ class Tiers:
                 lookup.result()
         return {p: found.get(p, self.remote.path(p)) for p in manifest.files()}
 
-    def bind(self) -> list[Manifest]:
+    def bind(self, keep_period: int | None = None) -> list[Manifest]:
         """Makes the buffer that of the directory, and returns what is still to be uploaded.
 
         Checkpoints in the buffer that training in another place has left behind are deleted.
 
+        Args:
+            keep_period: steps that are a multiple of this are to be uploaded, however old.
+
         Returns:
-            Manifests of the buffer that are newer than all of the directory, rising.
+            Manifests of the buffer that the directory lacks and shall have, rising.
 
         Raises:
             InvalidOptionError: the buffer belongs to another directory.
@@ -154,7 +157,15 @@ class Tiers:
             )
             self.local.delete_manifest(step)
         newest = max(remote_steps, default=-1)
-        return [self.local.read(step) for step in kept if step > newest]
+        pending = []
+        for step in kept:
+            periodic = keep_period is not None and step % keep_period == 0
+            if step > newest or (periodic and step not in remote_steps):
+                try:
+                    pending.append(self.local.read(step))
+                except errors.CorruptCheckpointError as error:
+                    logger.warning("a checkpoint is not uploaded: %s", error)
+        return pending
 
     def _check_binding(self) -> None:
         path = self.local.path(BINDING_NAME)
@@ -195,12 +206,16 @@ class Tiers:
             return False
         try:
             local = self.local.read(step)
+        except errors.CheckpointNotFoundError:
+            return True  # retention was here
         except errors.CorruptCheckpointError:
             # The directory's copy will do. Otherwise whoever reads it shall hear of the damage.
             return in_remote
-        if in_remote:
-            return local != self.remote.read(step)
-        return local.wall_time < self.remote.read(newest).wall_time
+        try:
+            other = self.remote.read(step if in_remote else newest)
+        except (errors.CheckpointNotFoundError, errors.CorruptCheckpointError):
+            return False
+        return local != other if in_remote else local.wall_time < other.wall_time
 
     @staticmethod
     def _has(store: CheckpointStore, relative: str, size: int) -> bool:

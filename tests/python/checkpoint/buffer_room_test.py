@@ -10,7 +10,7 @@ from adaptcp_tf import errors
 from adaptcp_tf._src.checkpoint.tracking import most_bytes
 from tests.support import tables, two_tiers
 from tests.support.stores import slow_store
-from tests.support.two_tiers import files_of, steps_in, stop_answering
+from tests.support.two_tiers import files_of, segment_bytes, steps_in, stop_answering
 
 ROWS = 2000
 # One checkpoint of the run takes less, two take more.
@@ -24,10 +24,6 @@ def run(tmp_path):
     yield run
     slow_store.configure()
     run.managers.close()
-
-
-def segment_bytes(directory):
-    return sum(len(data) for name, data in files_of(directory).items() if "segments" in name)
 
 
 def manage(run, **options):

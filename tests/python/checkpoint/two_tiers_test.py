@@ -6,9 +6,9 @@ import shutil
 import pytest
 
 from adaptcp_tf import errors
-from tests.support import faults, tables, two_tiers
+from tests.support import faults, processes, tables, two_tiers
 from tests.support.stores import slow_store
-from tests.support.two_tiers import files_of, steps_in, stop_answering
+from tests.support.two_tiers import files_of, segment_bytes, steps_in, stop_answering
 
 
 @pytest.fixture
@@ -345,3 +345,81 @@ def test_directory_may_be_local_too(run):
         run.save(manager, step)
     manager.close()
     assert files_of(run.remote) == files_of(run.local)
+
+
+def test_script_that_ends_without_waiting_uploads_its_last_checkpoint(tmp_path):
+    processes.run(SCRIPT, tmp_path)
+    assert steps_in(tmp_path / "remote") == [1]
+
+
+SCRIPT = """
+import sys
+from pathlib import Path
+from tests.support import tables
+folder = Path(sys.argv[1])
+variable = tables.make_variable()
+manager = tables.manage(folder / "remote", variable, local_dir=str(folder / "buffer"))
+tables.fill(variable, range(50_000))
+manager.save(1)
+"""
+
+
+def test_leftovers_of_a_killed_save_take_no_room(run):
+    manager = run.manage()
+    run.save(manager, 1)
+    manager.close()
+    attempt = run.local / "segments" / f"{2:016d}-0badcafe"
+    attempt.mkdir()
+    (attempt / "g0-s0of1-base.acp").write_bytes(bytes(1 << 20))
+    before = segment_bytes(run.local)
+    manager = run.manage(local_bytes=200_000)
+    assert not attempt.exists()
+    assert manager.storage.local_bytes == before - (1 << 20)
+
+
+def test_kept_steps_are_uploaded_by_the_next_manager_too(run):
+    manager = run.manage(keep_period=2)
+    run.save(manager, 1)
+    manager.wait()
+    stop_answering()
+    for step in (2, 3):
+        run.save(manager, step)
+    run.close_while_away(manager)
+    run.manage(keep_period=2).wait()
+    assert steps_in(run.remote) == [1, 2, 3]
+
+
+def test_restored_checkpoint_stays_until_the_next_is_built_on_it(run):
+    manager = run.manage(max_to_keep=None)
+    for step in (1, 2, 3):
+        run.save(manager, step)
+        manager.wait()
+    stop_answering()
+    run.save(manager, 4)
+    run.close_while_away(manager)
+    (first,) = run.local.glob(f"segments/{1:016d}-*")
+    shutil.rmtree(first)
+    fresh = tables.make_variable()
+    manager = run.manage(fresh, max_to_keep=1)
+    manager.restore(1)
+    assert tables.rows_of(fresh) == run.expected[1]
+    manager.wait()
+    run.variable = fresh
+    run.save(manager, 5)
+    manager.wait()
+    assert manager.reports[-1].kind == "delta"
+    manager.close()
+    assert run.restored(5) == run.expected[5]
+
+
+def test_damaged_manifest_in_one_tier_hides_nothing_else(run):
+    manager = run.manage()
+    for step in (1, 2, 3):
+        run.save(manager, step)
+        manager.wait()
+    manager.close()
+    for tier in (run.local, run.remote):
+        faults.truncate(tier / f"manifest-{3:016d}.json", 100)
+        assert run.manage().all_steps() == [1, 2, 3]
+        run.managers.close()
+        assert run.restored(2) == run.expected[2]
