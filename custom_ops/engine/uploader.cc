@@ -60,6 +60,7 @@ class Uploader {
       if (failure.ok() && !there) failure = Copy(file);
       if (failure.ok()) {
         ++files_;
+        if (!there) bytes_ += file.bytes;
         return failure;
       }
       if (!MayPass(failure)) return failure;
@@ -120,9 +121,7 @@ class Uploader {
       ADAPTCP_RETURN_IF_ERROR(writable->Append(buffer.data(), n));
     }
     ADAPTCP_RETURN_IF_ERROR(writable->Sync());
-    ADAPTCP_RETURN_IF_ERROR(writable->Close());
-    bytes_ += file.bytes;
-    return Status::OK();
+    return writable->Close();
   }
 
   FileSystem* const file_system_;

@@ -72,6 +72,7 @@ class PrefetchTargets:
             group = self._find(*wish)
         except errors.InvalidOptionError:
             del self._handles[wish]
+            self._bound.pop(wish, None)
             raise
         if group is None or self._bound.get(wish) is group:
             return
