@@ -50,7 +50,7 @@ def test_tombstones_are_keys_without_values(tmp_path, variable):
 
 
 def test_long_segment_holds_one_key_and_two_value_records_a_block(tmp_path, variable):
-    manager = tables.manage(tmp_path, variable)
+    manager = tables.manage(tmp_path, variable, max_writers=1)
     keys = tf.range(200_000, dtype=tf.int64)
     variable.upsert(keys, tf.tile(tf.cast(keys[:, None], tf.float32), [1, 4]))
     path = save(manager, tmp_path, 1, "base")
