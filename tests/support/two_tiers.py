@@ -70,6 +70,16 @@ class Run:
         return tables.rows_of(fresh)
 
 
+@contextlib.contextmanager
+def running(tmp_path):
+    """A Run whose store answers at once, before and after; closes its managers."""
+    slow_store.configure()
+    run = Run(tmp_path)
+    yield run
+    slow_store.configure()
+    run.managers.close()
+
+
 def files_of(directory):
     """Path -> bytes, of everything that belongs to checkpoints."""
     paths = [p for p in directory.rglob("*") if p.is_file()]

@@ -400,12 +400,14 @@ class CheckpointManager:
         return None
 
     def _read_manifest(self, step: int | None) -> Manifest:
+        # Asked once: it lists both tiers, and compares manifests.
+        steps = self.all_steps()
         if step is None:
-            step = self.latest_step()
-        if step is None or step not in self.all_steps():
+            step = max(steps, default=None)
+        if step not in steps:
             raise errors.CheckpointNotFoundError(
                 f"There is no checkpoint{'' if step is None else f' of step {step}'} in "
-                f"{self.directory!r}. Received: steps {self.all_steps()}."
+                f"{self.directory!r}. Received: steps {steps}."
             )
         return self._tiers.read(step)
 

@@ -157,12 +157,9 @@ class Saver:
             # Those of earlier checkpoints were looked up before; remotely each costs a round trip.
             remote = self.previous is not None and not files.is_local(self._store.directory)
             return set(self.previous.files()) if remote else set()
-        paths = manifest.files()
         if direct:
-            for path in (p for p in paths if p.startswith(attempt + "/")):
-                self._tiers.remote.check_file(manifest.step, path, paths[path])
-            self._second.written_directly(paths, attempt)
-        return self._second.elsewhere(paths)
+            self._second.written_directly(manifest, attempt)
+        return self._second.elsewhere(manifest.files())
 
     def _tell_policy(self, cut: Cut, report: SaveReport, segments: list[Segment]) -> None:
         shards = [shard for group in cut.groups for shard in group.shards]

@@ -161,9 +161,10 @@ class SecondTier:
 
     def committed(self, reservation: Reservation, manifest: Manifest, attempt: str) -> None:
         """Takes over a checkpoint that is durable in the first tier."""
-        new = {p: n for p, n in manifest.files().items() if p.startswith(attempt + "/")}
-        self._buffer.settle(reservation.bytes, {} if reservation.direct else new)
+        new = {} if reservation.direct else _files_below(attempt, manifest)
+        self._buffer.settle(reservation.bytes, new)
         self._uploader.submit(manifest)
+        self._uploader.forget(attempt)
 
     def gave_up(self, reservation: Reservation, attempt: str | None) -> None:
         """Gives the room back, of a checkpoint that could not be saved."""
@@ -171,11 +172,17 @@ class SecondTier:
         if attempt is not None:
             self._uploader.forget(attempt)
 
-    def written_directly(self, manifest_files: dict[str, int], attempt: str) -> None:
-        """Tells that the new files of a checkpoint are in the directory already."""
-        self._buffer.add_uploaded(
-            {p: n for p, n in manifest_files.items() if p.startswith(attempt + "/")}
-        )
+    def written_directly(self, manifest: Manifest, attempt: str) -> None:
+        """Makes sure that the new files of a checkpoint are in the directory already.
+
+        Raises:
+            CorruptCheckpointError: one is missing or has another size.
+            StorageError: the store could not tell.
+        """
+        new = _files_below(attempt, manifest)
+        for path, size in new.items():
+            self._tiers.remote.check_file(manifest.step, path, size)
+        self._buffer.add_uploaded(new)
 
     def elsewhere(self, paths: dict[str, int]) -> set[str]:
         """Those files that are in the directory and not in the buffer."""
@@ -270,6 +277,11 @@ class SecondTier:
             self._buffer.write_off(set(broken.files()) - others - self._uploader.needed())
         except errors.AdaptCPError as error:
             logger.warning("what is left of step %d stays in the buffer: %s", broken.step, error)
+
+
+def _files_below(attempt: str, manifest: Manifest) -> dict[str, int]:
+    """The files of a checkpoint that one attempt wrote, with their sizes."""
+    return {p: n for p, n in manifest.files().items() if p.startswith(attempt + "/")}
 
 
 def weak_call(method: Any) -> Callable[..., Any]:

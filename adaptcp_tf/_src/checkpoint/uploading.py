@@ -126,7 +126,6 @@ class Uploader:
         """Uploads a checkpoint that is committed in the first tier, and older ones that are left."""
         with self._changed:
             self._pending[manifest.step] = manifest
-            self._attempts.discard(_attempt_of(manifest))
             self._restored = frozenset()
             self._start()
 
@@ -141,12 +140,12 @@ class Uploader:
             self._restored = frozenset(paths)
 
     def expect(self, attempt: str) -> None:
-        """Tells that files of a checkpoint are written to the directory itself, until `submit`."""
+        """Tells that files of a checkpoint are written to the directory itself, until `forget`."""
         with self._changed:
             self._attempts.add(attempt)
 
     def forget(self, attempt: str) -> None:
-        """Tells that they are not, after all."""
+        """Tells that they are not any more: the checkpoint is submitted, or given up."""
         with self._changed:
             self._attempts.discard(attempt)
 
@@ -352,13 +351,6 @@ class Uploader:
         self._counters = dataclasses.replace(
             self._counters, **{name: getattr(self._counters, name) + n for name, n in more.items()}
         )
-
-
-def _attempt_of(manifest: Manifest) -> str:
-    """The directory of the files that are new in a checkpoint."""
-    newest = [s.path for s in manifest.segments if s.interval == manifest.interval]
-    paths = newest or ([] if manifest.dense is None else [manifest.dense.prefix])
-    return paths[0].rsplit("/", 1)[0] if paths else ""
 
 
 def _is_lasting(error: Exception) -> bool:

@@ -19,11 +19,8 @@ ROOM = 200_000
 
 @pytest.fixture
 def run(tmp_path):
-    slow_store.configure()
-    run = two_tiers.Run(tmp_path)
-    yield run
-    slow_store.configure()
-    run.managers.close()
+    with two_tiers.running(tmp_path) as run:
+        yield run
 
 
 def manage(run, **options):

@@ -13,11 +13,8 @@ from tests.support.two_tiers import files_of, segment_bytes, steps_in, stop_answ
 
 @pytest.fixture
 def run(tmp_path):
-    slow_store.configure()
-    run = two_tiers.Run(tmp_path)
-    yield run
-    slow_store.configure()
-    run.managers.close()
+    with two_tiers.running(tmp_path) as run:
+        yield run
 
 
 def test_both_tiers_hold_the_same_files_in_the_end(run):
