@@ -3,14 +3,20 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import tensorflow as tf
 
 from adaptcp_tf import errors
-from adaptcp_tf._src.tables import TableGroup
-from adaptcp_tf._src.tables.tfra import measure
+from adaptcp_tf._src.tables import GroupShard, TableGroup
+from adaptcp_tf._src.tables.tfra import adopt_strays, measure
+
+logger = logging.getLogger("adaptcp_tf")
+
+# More than one was never seen between two checkpoints.
+_MOST_STRAYS = 2
 
 # Of a row besides its values, with its share of indices; and of a file besides its rows.
 _KEY_BYTES = 40
@@ -20,21 +26,40 @@ _FILE_BYTES = 16 << 10
 def check_all_tracked(groups: Sequence[TableGroup]) -> list[dict[str, Any]]:
     """Returns the stats of each shard, once it is clear that its tracker knows every row.
 
+    A training step behind the manager's back inserts many rows, and into every table of a group. A
+    stray one in a single table is TFRA's own doing: it is tracked from now on, with a warning.
+
     Raises:
         IncompatibleModelError: rows were inserted without the manager knowing.
     """
     measured = []
     for group in groups:
-        of_group = [measure(shard) for shard in group.shards]
-        measured += [stats for stats, _ in of_group]
-        missing = max(rows for _, rows in of_group)
-        if missing > 0:
-            raise errors.IncompatibleModelError(
-                f"{missing} rows of TFRA variable {group.name!r} were inserted without the "
-                "manager knowing. Make the manager before the training step is traced or "
-                "called for the first time."
-            )
+        for shard in group.shards:
+            stats, surplus = measure(shard)
+            if max(surplus) > 0:
+                everywhere = len(surplus) > 1 and min(surplus) > 0
+                if everywhere or max(surplus) > _MOST_STRAYS:
+                    raise errors.IncompatibleModelError(
+                        f"{max(surplus)} rows of TFRA variable {group.name!r} were inserted without "
+                        "the manager knowing. Make the manager before the training step is traced "
+                        "or called for the first time."
+                    )
+                _adopt(shard, surplus)
+                stats, _ = measure(shard)
+            measured.append(stats)
     return measured
+
+
+def _adopt(shard: GroupShard, surplus: Sequence[int]) -> None:
+    keys = adopt_strays(shard, surplus)
+    logger.warning(
+        "TFRA variable %r has %d rows in %s that no update brought%s. TFRA may insert such a row while "
+        "a table grows. They are saved as others are.",
+        shard.group.name,
+        max(surplus),
+        ", ".join(repr(t.name) for t, extra in zip(shard.tables, surplus) if extra),
+        f", of key {', '.join(map(str, keys))}" if len(keys) <= _MOST_STRAYS else "",
+    )
 
 
 def most_bytes(

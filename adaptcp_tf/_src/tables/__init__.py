@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Table groups: the tables of one TFRA variable and its slots, tracked by one tracker a shard."""
 
-from adaptcp_tf._src.tables.group import TableGroup, begin_cut
+from adaptcp_tf._src.tables.group import GroupShard, TableGroup, begin_cut
 from adaptcp_tf._src.tables.prefetch_targets import PrefetchTargets
 from adaptcp_tf._src.tables.tfra import (
     TrackedTableCreator,
@@ -12,6 +12,7 @@ from adaptcp_tf._src.tables.tfra import (
 )
 
 __all__ = [
+    "GroupShard",
     "PrefetchTargets",
     "TableGroup",
     "TrackedTableCreator",

@@ -6,9 +6,10 @@ from __future__ import annotations
 import threading
 import time
 import weakref
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
+import numpy as np
 import tensorflow as tf
 from tensorflow.python.eager import record
 from tensorflow_recommenders_addons import dynamic_embedding as de
@@ -140,8 +141,8 @@ def clear_tables(group: TableGroup) -> None:
             _clear(attached.table)
 
 
-def measure(shard: GroupShard) -> tuple[dict[str, Any], int]:
-    """Returns the shard's stats, and how many more rows its tables hold than its tracker knows."""
+def measure(shard: GroupShard) -> tuple[dict[str, Any], list[int]]:
+    """Returns the shard's stats, and how many more rows each table holds than its tracker knows."""
     sizes = [int(attached.table.size()) for attached in shard.tables]
     stats = shard.stats()
     if max(sizes) > stats["rows"]:
@@ -149,7 +150,30 @@ def measure(shard: GroupShard) -> tuple[dict[str, Any], int]:
         # wait for it. The first is done soon; what it marks counts, what comes later does not.
         time.sleep(_OTHERS_SECS)
         stats = shard.stats()
-    return stats, max(0, max(sizes) - stats["rows"])
+    return stats, [max(0, size - stats["rows"]) for size in sizes]
+
+
+def adopt_strays(shard: GroupShard, surplus: Sequence[int]) -> np.ndarray:
+    """Tracks rows that only some tables of the shard hold, and its tracker does not know.
+
+    TFRA makes them: while a table grows on a busy machine, it may insert a key made of other memory.
+    Costs as much as the tables are large. If no table holds just the tracked rows, it is unclear
+    which are new, and all count as updated.
+
+    Args:
+        shard: the shard; nobody may update its tables meanwhile.
+        surplus: of each table, from `measure`.
+
+    Returns:
+        The keys [n] that count as updated.
+    """
+    keys = [export_keys(attached).numpy() for attached in shard.tables]
+    tracked = shard.stats()["rows"]
+    strays = np.concatenate([k for k, extra in zip(keys, surplus) if extra])
+    known = next((k for k, extra in zip(keys, surplus) if not extra and len(k) == tracked), ())
+    strays = np.setdiff1d(strays, known)
+    shard.adopt(tf.constant(strays, shard.group.key_dtype))
+    return strays
 
 
 def _collect(variable: de.Variable, found: dict[int, de.Variable]) -> None:

@@ -6,6 +6,7 @@ import tensorflow as tf
 from tensorflow_recommenders_addons import dynamic_embedding as de
 
 from adaptcp_tf import errors
+from adaptcp_tf._src.tables import tfra
 from tests.support import tables
 
 
@@ -233,6 +234,31 @@ def test_rows_inserted_behind_the_managers_back_are_an_error(tmp_path):
     step(tables.make_keys(tf.int64, range(7, 14)))
     with pytest.raises(errors.IncompatibleModelError, match="7 rows of TFRA variable 'emb'"):
         with_manager.save(2)
+    with_manager.close()
+
+
+@pytest.mark.parametrize("keys", [tf.int64, tf.string])
+@pytest.mark.parametrize("policy", [None, de.FrequencyRestrictPolicy])
+def test_row_that_tfra_made_up_is_saved(tmp_path, caplog, keys, policy):
+    """As TFRA does while a table grows under load: one row that nobody inserted, in one table."""
+    variable = tables.make_variable(keys=keys, restrict_policy=policy)
+    with_manager = tables.manage(tmp_path, variable, strategy="incremental")
+    tables.fill(variable, range(50))
+    if policy:
+        variable.restrict_policy.apply_update(tables.make_keys(keys, range(50)))
+    save(with_manager, 1)
+    stray = tables.make_keys(keys, [1234])
+    tfra._insert(variable.tables[0], stray, tf.ones([1, 4]))
+    assert save(with_manager, 2).rows_cold == (1 if policy else 51)
+    assert "rows in 'parameter' that no update brought" in caplog.text and "'emb'" in caplog.text
+    expected = tables.rows_of(variable)
+    assert len(expected) == 51 and stray.numpy()[0] in expected
+    caplog.clear()
+    save(with_manager, 3)
+    tables.remove(variable, range(50))
+    with_manager.restore()
+    assert tables.rows_of(variable) == expected
+    assert not caplog.text
     with_manager.close()
 
 
