@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import abc
 from typing import NamedTuple
 
 import numpy as np
@@ -99,11 +100,11 @@ class Zipf:
         return ranks.astype(np.float64) ** -self._exponent / self.total_mass
 
 
-def feature_id(feature: int, values: np.ndarray) -> np.ndarray:
+def feature_id(feature: int | np.ndarray, values: np.ndarray) -> np.ndarray:
     """The ids of a feature's values, which must be below 2**56.
 
     Args:
-      feature: 1..26.
+      feature: 1..26, or uint64 of the shape of `values`.
       values: integers of any shape.
 
     Returns:
@@ -113,11 +114,60 @@ def feature_id(feature: int, values: np.ndarray) -> np.ndarray:
     return (low | (np.uint64(feature) << np.uint64(FEATURE_SHIFT))).astype(np.int64)
 
 
-class CriteoStream:
-    """An endless Criteo-like stream in time order.
+class ClickStream(abc.ABC):
+    """An endless stream of samples in time order; any batch can be drawn on its own.
+
+    The label depends on the ids, so that a model has something to learn.
+
+    Args:
+      batch_size: samples per batch.
+      seed: streams of equal kind, seed and batch size are equal.
+    """
+
+    def __init__(self, batch_size: int = 2048, seed: int = 0):
+        self.batch_size = batch_size
+        self.seed = seed
+
+    def batch(self, index: int) -> Batch:
+        """Draws batch `index`; a pure function of (seed, batch size, index)."""
+        rng = np.random.default_rng((self.seed, index))
+        ids = self._draw_ids(rng)
+        dense = rng.standard_normal((self.batch_size, NUM_DENSE), dtype=np.float32)
+        dense = np.maximum(dense * np.float32(DENSE_LOG_STDS) + np.float32(DENSE_LOG_MEANS), 0.0)
+        return Batch(ids, dense, self._draw_labels(rng, ids, dense))
+
+    def batches(self, start: int, count: int) -> Batch:
+        """Draws batches `start` .. `start + count - 1`, stacked along a new first axis."""
+        drawn = [self.batch(index) for index in range(start, start + count)]
+        return Batch(*(np.stack(parts) for parts in zip(*drawn)))
+
+    @abc.abstractmethod
+    def popular_ids(self, count: int) -> np.ndarray:
+        """The `count` ids most often drawn, most frequent first: what a trained table would hold.
+
+        Raises:
+          ValueError: if all features together have fewer ids.
+        """
+
+    @abc.abstractmethod
+    def _draw_ids(self, rng: np.random.Generator) -> np.ndarray:
+        """`[batch, 26]` int64."""
+
+    def _draw_labels(
+        self, rng: np.random.Generator, ids: np.ndarray, dense: np.ndarray
+    ) -> np.ndarray:
+        # Twenty bits of the hashed id serve as a hidden weight in [-1, 1).
+        hidden = ((ids >> 20) & 0xFFFFF).astype(np.float32) / np.float32(1 << 19) - 1.0
+        logits = _LABEL_BIAS + _LABEL_WEIGHT * hidden.sum(axis=1) + 0.1 * (dense[:, 0] - 0.8)
+        clicks = rng.random(self.batch_size) < 1.0 / (1.0 + np.exp(-logits))
+        return clicks.astype(np.float32)[:, None]
+
+
+class CriteoStream(ClickStream):
+    """A Criteo-like stream.
 
     Ranks are drawn from each feature's Zipf law, so that the long tails keep bringing ids never seen
-    before. The label depends on the ids, so that a model has something to learn.
+    before.
 
     Example:
     ```python
@@ -130,31 +180,10 @@ class CriteoStream:
       seed: streams of equal seed and batch size are equal.
     """
 
-    def __init__(self, batch_size: int = 2048, seed: int = 0):
-        self.batch_size = batch_size
-        self.seed = seed
-        self._laws = [Zipf(n, a) for n, a in zip(CARDINALITIES, EXPONENTS)]
-
-    def batch(self, index: int) -> Batch:
-        """Draws batch `index`; a pure function of (seed, batch size, index)."""
-        rng = np.random.default_rng((self.seed, index))
-        ranks = self._draw_ranks(rng)
-        ids = np.stack([feature_id(f + 1, ranks[f]) for f in range(NUM_CATEGORICAL)], axis=1)
-        dense = rng.standard_normal((self.batch_size, NUM_DENSE), dtype=np.float32)
-        dense = np.maximum(dense * np.float32(DENSE_LOG_STDS) + np.float32(DENSE_LOG_MEANS), 0.0)
-        return Batch(ids, dense, self._draw_labels(rng, ids, dense))
-
-    def batches(self, start: int, count: int) -> Batch:
-        """Draws batches `start` .. `start + count - 1`, stacked along a new first axis."""
-        drawn = [self.batch(index) for index in range(start, start + count)]
-        return Batch(*(np.stack(parts) for parts in zip(*drawn)))
+    _laws = tuple(Zipf(n, a) for n, a in zip(CARDINALITIES, EXPONENTS))
 
     def popular_ids(self, count: int) -> np.ndarray:
-        """The `count` ids most often drawn, most frequent first: what a trained table would hold.
-
-        Raises:
-          ValueError: if all features together have fewer ids.
-        """
+        """As in `ClickStream`."""
         if not 0 <= count <= sum(CARDINALITIES):
             raise ValueError(
                 f"Invalid count of ids. Received: {count}. Expected: 0 to {sum(CARDINALITIES)}."
@@ -172,15 +201,7 @@ class CriteoStream:
         order = np.argsort(-np.concatenate(probabilities), kind="stable")
         return np.concatenate(ids)[order[:count]]
 
-    def _draw_ranks(self, rng: np.random.Generator) -> np.ndarray:
+    def _draw_ids(self, rng: np.random.Generator) -> np.ndarray:
         uniforms = rng.random((NUM_CATEGORICAL, self.batch_size))
-        return np.stack([law.ranks(uniforms[f]) for f, law in enumerate(self._laws)])
-
-    def _draw_labels(
-        self, rng: np.random.Generator, ids: np.ndarray, dense: np.ndarray
-    ) -> np.ndarray:
-        # Twenty bits of the hashed id serve as a hidden weight in [-1, 1).
-        hidden = ((ids >> 20) & 0xFFFFF).astype(np.float32) / np.float32(1 << 19) - 1.0
-        logits = _LABEL_BIAS + _LABEL_WEIGHT * hidden.sum(axis=1) + 0.1 * (dense[:, 0] - 0.8)
-        clicks = rng.random(self.batch_size) < 1.0 / (1.0 + np.exp(-logits))
-        return clicks.astype(np.float32)[:, None]
+        ids = [feature_id(f + 1, law.ranks(uniforms[f])) for f, law in enumerate(self._laws)]
+        return np.stack(ids, axis=1)

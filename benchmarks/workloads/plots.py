@@ -110,18 +110,67 @@ def compare_frequencies(
     restore.set_ylabel("seconds (log scale)")
     restore.set_yscale("log")
     for axes in (slowed, restore):
-        axes.set_xscale("log")
-        axes.invert_xaxis()
-        axes.xaxis.set_major_locator(ticker.LogLocator(subs=(1.0, 2.0, 5.0)))
-        axes.xaxis.set_major_formatter("{x:,g}")
-        axes.xaxis.set_minor_formatter(ticker.NullFormatter())
-        axes.set_xlabel("batches from one checkpoint to the next (log scale)")
-        axes.grid(alpha=0.3)
+        _batches_axis(axes)
     handles, labels = slowed.get_legend_handles_labels()
     figure.legend(handles, labels, loc="upper center", ncols=len(labels), frameon=False)
     figure.tight_layout(rect=(0, 0, 1, 0.93))
     figure.savefig(path, dpi=120)
     pyplot.close(figure)
+
+
+def slow_storage(results: list[dict[str, Any]], path: str | Path) -> None:
+    """Writes a PNG: throughput at the shortest interval; and, if there are more, over all of them.
+
+    Args:
+      results: the rows of `slow_storage.py`.
+      path: where to write.
+    """
+    intervals = sorted({row["interval"] for row in results})
+    shortest = [row for row in results if row["interval"] == intervals[0]]
+    names = [row["contender"] for row in shortest]
+    panels = 1 if len(intervals) == 1 else 2
+    figure, axes = pyplot.subplots(1, panels, figsize=(6.5 * panels, 4.8), squeeze=False)
+    bars = axes[0][0]
+    labels = [f"{row['ratio_to_none']:.2f}" for row in shortest]
+    shown = bars.barh(
+        [name.replace("_", " ") for name in names],
+        [row["ratio_to_none"] for row in shortest],
+        color=[f"C{index}" for index in range(len(names))],
+    )
+    bars.bar_label(shown, labels=labels, padding=3)
+    bars.invert_yaxis()
+    bars.margins(x=0.12)
+    bars.set_title(f"A checkpoint every {intervals[0]} batches")
+    bars.set_xlabel("throughput relative to no checkpoints")
+    bars.grid(axis="x", alpha=0.3)
+    if panels == 2:
+        curve = axes[0][1]
+        for index, name in enumerate(names):
+            rows = [row for row in results if row["contender"] == name]
+            ratios = [row["ratio_to_none"] for row in rows]
+            batches = [row["interval"] for row in rows]
+            curve.plot(batches, ratios, marker=".", color=f"C{index}", label=name.replace("_", " "))
+        _batches_axis(curve)
+        curve.set_ylim(0, 1.1)
+        curve.set_title("More and more often")
+        curve.set_ylabel("throughput relative to no checkpoints")
+        curve.legend()
+    for one in axes[0]:
+        one.set_axisbelow(True)
+    figure.tight_layout()
+    figure.savefig(path, dpi=120)
+    pyplot.close(figure)
+
+
+def _batches_axis(axes: pyplot.Axes) -> None:
+    """A logarithmic axis of batches between checkpoints, the shortest on the right."""
+    axes.set_xscale("log")
+    axes.invert_xaxis()
+    axes.xaxis.set_major_locator(ticker.LogLocator(subs=(1.0, 2.0, 5.0)))
+    axes.xaxis.set_major_formatter("{x:,g}")
+    axes.xaxis.set_minor_formatter(ticker.NullFormatter())
+    axes.set_xlabel("batches from one checkpoint to the next (log scale)")
+    axes.grid(alpha=0.3)
 
 
 def compare_volumes(results: list[dict[str, Any]], path: str | Path) -> None:

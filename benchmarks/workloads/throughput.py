@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 import statistics
 import sys
 import time
@@ -17,7 +18,7 @@ import tensorflow as tf
 import adaptcp_tf as acp
 
 from . import models
-from .criteo_stream import FEATURE_SHIFT, Batch, CriteoStream
+from .criteo_stream import FEATURE_SHIFT, Batch, ClickStream, CriteoStream
 from .digest import tables
 
 NONE = "none"
@@ -37,22 +38,35 @@ class Workload:
     """The input all contenders share.
 
     rows: rows the tables hold before training: the ids most frequent in the stream.
+    stream: where batches and the most frequent ids come from.
     pool: batches drawn ahead; training cycles through them.
     num_tables: embedding tables, which share the features.
     """
 
     rows: int
-    batch_size: int
     dim: int
-    seed: int
+    stream: ClickStream
     pool: Batch
     num_tables: int = 1
 
     @classmethod
-    def draw(cls, *, batch_size: int, seed: int, batches: int, **sizes: int) -> Workload:
-        """Draws `batches` batches of the Criteo-like stream."""
-        pool = CriteoStream(batch_size, seed).batches(0, batches)
-        return cls(batch_size=batch_size, seed=seed, pool=pool, **sizes)
+    def draw(
+        cls,
+        *,
+        batches: int,
+        batch_size: int = 2048,
+        seed: int = 0,
+        stream: ClickStream | None = None,
+        **sizes: int,
+    ) -> Workload:
+        """Draws `batches` batches of a stream; None is the Criteo-like one of this size and seed."""
+        stream = stream or CriteoStream(batch_size, seed)
+        return cls(stream=stream, pool=stream.batches(0, batches), **sizes)
+
+    @property
+    def seed(self) -> int:
+        """Of the stream and of all initial values."""
+        return self.stream.seed
 
     def dataset(self, start: int, steps: int) -> tf.data.Dataset:
         """Batches `start` .. `start + steps - 1`, copied into tensors before training begins."""
@@ -62,7 +76,7 @@ class Workload:
 
     def prefill(self, model: tf.keras.Model) -> None:
         """Gives every table of the model its rows, slots included."""
-        keys = CriteoStream(self.batch_size, self.seed).popular_ids(self.rows)
+        keys = self.stream.popular_ids(self.rows)
         table_of = ((keys >> FEATURE_SHIFT) - 1) % self.num_tables
         for number, group in enumerate(tables(model)):
             self._fill(group, keys[table_of == number])
@@ -84,19 +98,26 @@ class StepTimer(tf.keras.callbacks.Callback):
 
     def __init__(self):
         super().__init__()
-        self._marks: list[float] = []
+        self._wall: list[float] = []
+        self._cpu: list[float] = []
 
     def on_epoch_begin(self, epoch, logs=None):
-        """Starts the clock."""
-        self._marks = [time.perf_counter()]
+        """Starts the clocks."""
+        self._wall = [time.perf_counter()]
+        self._cpu = [time.process_time()]
 
     def on_train_batch_end(self, batch, logs=None):
-        """Takes the time."""
-        self._marks.append(time.perf_counter())
+        """Takes the times."""
+        self._wall.append(time.perf_counter())
+        self._cpu.append(time.process_time())
 
     def step_seconds(self) -> list[float]:
         """The duration of each step, in order."""
-        return np.diff(self._marks).tolist()
+        return np.diff(self._wall).tolist()
+
+    def cpu_seconds(self) -> list[float]:
+        """CPU time of the whole process during each step, in order."""
+        return np.diff(self._cpu).tolist()
 
 
 @dataclasses.dataclass
@@ -115,39 +136,53 @@ class Contender:
         never a checkpoint); with "+prefetch" behind it the input goes through `acp.data.prefetch`.
       interval: batches between checkpoints; None for "none" and "tracking".
       workload: the input.
-      directory: where this contender's checkpoints go.
+      directory: where this contender's checkpoints go, in a folder of its name.
+      name: differs from those of other contenders with the same strategy and interval; default: the
+        strategy.
+      options: of the callback, besides; a policy object as `strategy` takes the place of the above.
     """
 
-    def __init__(self, strategy: str, interval: int | None, workload: Workload, directory: Path):
+    def __init__(
+        self,
+        strategy: str,
+        interval: int | None,
+        workload: Workload,
+        directory: Path | str,
+        *,
+        name: str | None = None,
+        options: dict[str, Any] | None = None,
+    ):
         self.strategy = strategy
         self.interval = interval
+        self.name = name or strategy
         self.rounds: list[Measured] = []
         self._workload = workload
         self._position = 0
         self._warmup_checkpoints = 0
         self._timer = StepTimer()
-        self._callbacks: list[acp.keras.AdaptiveCheckpoint] = []
-        # TensorFlow takes no plus in a name.
-        name = f"{strategy.replace(PREFETCH, '_prefetch')}_{interval or 0}"
+        self._checkpoint: acp.keras.AdaptiveCheckpoint | None = None
+        self._callbacks: list[tf.keras.callbacks.Callback] = []
+        # TensorFlow takes letters, digits and the like in a name.
+        name = f"{re.sub(r'[^A-Za-z0-9]+', '_', self.name)}_{interval or 0}"
         self.model = models.criteo_model(
             workload.dim, name=name, seed=workload.seed, num_tables=workload.num_tables
         )
         models.create_slots(self.model)
         workload.prefill(self.model)
         if strategy != NONE:
-            options = {"save_freq": interval, "strategy": strategy.removesuffix(PREFETCH)}
+            strategy_options = {"save_freq": interval, "strategy": strategy.removesuffix(PREFETCH)}
             if strategy == TRACKING:
-                options = {"save_freq": sys.maxsize}
+                strategy_options = {"save_freq": sys.maxsize}
             # Waits, since a contender that skips checkpoints would look cheaper than it is.
-            callback = acp.keras.AdaptiveCheckpoint(
-                str(directory / name),
+            self._checkpoint = acp.keras.AdaptiveCheckpoint(
+                f"{directory}/{name}",
                 when_busy="wait",
                 max_to_keep=2,
                 save_at_end=False,
                 progress=False,
-                **options,
+                **{**strategy_options, **(options or {})},
             )
-            self._callbacks.append(callback)
+            self._callbacks.append(self._checkpoint)
 
     def warm_up(self, steps: int) -> None:
         """Trains without measuring: traces the graph, writes the first checkpoint."""
@@ -158,50 +193,55 @@ class Contender:
         """What is trained from here on counts into a new round."""
         self.rounds.append(Measured())
 
-    def run(self, steps: int) -> None:
-        """Trains `steps` steps within the current round."""
-        step_seconds, cpu_seconds = self._train(steps)
-        self.rounds[-1].step_seconds += step_seconds
-        self.rounds[-1].cpu_seconds += cpu_seconds
+    def forget_rounds(self) -> None:
+        """What was trained so far was warm-up."""
+        self.rounds.clear()
+        self._warmup_checkpoints += len(self.history())
 
-    def _train(self, steps: int) -> tuple[list[float], float]:
+    def run(self, steps: int, lead_in: int = 0) -> None:
+        """Trains `steps` steps within the current round, after `lead_in` steps not measured."""
+        self._train(lead_in + steps)
+        self.rounds[-1].step_seconds += self._timer.step_seconds()[lead_in:]
+        self.rounds[-1].cpu_seconds += sum(self._timer.cpu_seconds()[lead_in:])
+
+    def _train(self, steps: int) -> None:
         dataset = self._prefetched(self._workload.dataset(self._position, steps))
         self._position += steps
-        cpu_start = time.process_time()
         self.model.fit(
             dataset, steps_per_epoch=steps, verbose=0, callbacks=[*self._callbacks, self._timer]
         )
-        for callback in self._callbacks:
-            callback.wait()  # so that no background work runs into another contender's turn
-        return self._timer.step_seconds(), time.process_time() - cpu_start
+        if self._checkpoint is not None:
+            self._checkpoint.wait()  # so that no work of it runs into another contender's turn
 
     def _prefetched(self, dataset: tf.data.Dataset) -> tf.data.Dataset:
         if not self.strategy.endswith(PREFETCH):
             return dataset.prefetch(_PREFETCHED_BATCHES)
-        (callback,) = self._callbacks
         return acp.data.prefetch(
             dataset,
-            callback,
+            self._checkpoint,
             ids=lambda x, y: self.model.ids_by_table(x),
             buffer_size=_PREFETCHED_BATCHES,
         )
 
     def history(self) -> list[dict[str, Any]]:
         """The checkpoints of the measured rounds."""
-        history = [one for callback in self._callbacks for one in callback.history]
+        history = [] if self._checkpoint is None else self._checkpoint.history
         return history[self._warmup_checkpoints :]
+
+    def superseded(self) -> int:
+        """How many checkpoints were not uploaded, since a newer one was; warm-up included."""
+        return 0 if self._checkpoint is None else self._checkpoint.manager.storage.superseded
 
     def restore_seconds(self) -> float | None:
         """Restores the newest checkpoint into the tables; None if there is no checkpoint."""
         if self.interval is None:
             return None
-        (callback,) = self._callbacks
-        return callback.manager.restore().seconds
+        return self._checkpoint.manager.restore().seconds
 
     def close(self) -> None:
         """Stops tracking."""
-        for callback in self._callbacks:
-            callback.close()
+        if self._checkpoint is not None:
+            self._checkpoint.close()
 
 
 @dataclasses.dataclass
@@ -247,6 +287,7 @@ def compete(
     rounds: int,
     steps: int,
     warmup: int,
+    lead_in: int = 0,
     on_progress: Callable[[str], None],
 ) -> None:
     """Lets the contenders train in turns.
@@ -258,20 +299,19 @@ def compete(
       contenders: who takes part.
       rounds: number of rounds.
       steps: steps of one turn; a multiple of every interval.
-      warmup: steps before the first round, from `warmup_steps`.
+      warmup: steps before the first round, from `warmup_steps`; 0 if they are warm already.
+      lead_in: steps at the beginning of each turn that are not measured.
       on_progress: called with a line about what begins.
     """
-    for contender in contenders:
-        on_progress(f"warm-up: {contender.strategy} {contender.interval or ''}")
+    for contender in contenders if warmup else ():
+        on_progress(f"warm-up: {contender.name} {contender.interval or ''}")
         contender.warm_up(warmup)
     for number in range(1, rounds + 1):
         for contender in contenders:
             contender.start_round()
         for contender in [*contenders, *reversed(contenders)]:
-            on_progress(
-                f"round {number} of {rounds}: {contender.strategy} {contender.interval or ''}"
-            )
-            contender.run(steps)
+            on_progress(f"round {number} of {rounds}: {contender.name} {contender.interval or ''}")
+            contender.run(steps, lead_in)
 
 
 def summarize(

@@ -63,12 +63,33 @@ def test_restore_reports_every_peer():
     assert all(row["seconds"] > 0 and row["ratio"] > 0 for row in rows.values())
 
 
+def test_slow_storage_slows_who_writes_one_stream():
+    report = report_of(
+        "slow_storage.py",
+        *("--contenders", "none,incremental,adaptive,no_buffer"),
+        *("--intervals", "5,10", "--checkpoints", 1, "--rounds", 1),
+        *("--stream", "production", "--rows", 5_000, "--batch", 128),
+    )
+    rows = {(row["contender"], row["interval"]): row for row in report["results"]}
+    names = ["none", "incremental", "adaptive", "no_buffer"]
+    assert list(rows) == [(name, n) for n in (5, 10) for name in names]
+    assert report["conditions"]["stream_mib_per_sec"] > 0
+    for name, n in rows:
+        row = rows[name, n]
+        # In each of two turns one that is measured and one before.
+        assert row["checkpoints"] == (0 if name == "none" else 4)
+        assert row["ratio_to_none"] > 0 and row["adaptive_is_faster_by"] > 0
+    assert rows["incremental", 5]["lost_percent"] > 30
+    assert rows["adaptive", 5]["adaptive_is_faster_by"] == 1
+
+
 @pytest.mark.parametrize(
     "name, arguments, message",
     [
         ("training.py", ["--steps", 7, "--intervals", "5"], "--steps must be a multiple"),
         ("tracker.py", ["--rows", 100, "--dirty", 11], "--dirty must be at most a tenth"),
         ("restore.py", ["--peers", "tape"], "--peers must be some of tfra, upsert"),
+        ("slow_storage.py", ["--contenders", "none"], "with adaptive, incremental, none among"),
     ],
 )
 def test_sizes_that_do_not_fit_are_refused(name, arguments, message):

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import importlib.metadata
 import logging
 import time
@@ -304,6 +305,7 @@ def _group_spec(group: TableGroup) -> GroupSpec:
     )
 
 
+@functools.cache
 def _versions() -> dict[str, str]:
     versions = {}
     for package in _PACKAGES:
