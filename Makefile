@@ -63,6 +63,7 @@ bench: setup
 	$(PYTHON) benchmarks/frequency.py --small
 	$(PYTHON) benchmarks/restore.py --small
 	$(PYTHON) benchmarks/slow_storage.py --small
+	$(PYTHON) benchmarks/memory.py --small
 
 # SHORT=1 is CI's form: the same tests with fewer repetitions.
 sanitize: setup

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import statistics
 import tempfile
 import time
@@ -21,6 +20,8 @@ import tensorflow as tf
 from rich.console import Console
 from tensorflow_recommenders_addons import dynamic_embedding as de
 from workloads import report
+from workloads.resident_memory import resident_bytes
+from workloads.rows import spread_keys
 
 import adaptcp_tf as acp
 from adaptcp_tf._src.ops.library import ops
@@ -179,18 +180,6 @@ def checkpoint_seconds(manager: acp.CheckpointManager) -> float:
 def upsert(table: de.Variable, keys: np.ndarray, rng: np.random.Generator) -> None:
     values = rng.random((len(keys), table.dim), dtype=np.float32)
     table.upsert(tf.constant(keys), tf.constant(values))
-
-
-def spread_keys(count: int) -> np.ndarray:
-    """Distinct keys all over the positive int64, as hashed ids are."""
-    mixed = np.arange(1, count + 1, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15)
-    return (mixed & np.uint64((1 << 63) - 1)).astype(np.int64)
-
-
-def resident_bytes() -> int:
-    """Memory of this process that is in RAM."""
-    fields = Path("/proc/self/statm").read_text(encoding="ascii").split()
-    return int(fields[1]) * os.sysconf("SC_PAGE_SIZE")
 
 
 def parse_arguments() -> argparse.Namespace:

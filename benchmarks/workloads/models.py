@@ -14,10 +14,12 @@ def adam(learning_rate: float = 0.001) -> tf.keras.optimizers.Optimizer:
     return de.DynamicEmbeddingOptimizer(tf.keras.optimizers.Adam(learning_rate))
 
 
-def _embedding(dim: int, name: str, seed: int) -> de.keras.layers.Embedding:
+def _embedding(dim: int, name: str, seed: int, init_capacity: int = 0) -> de.keras.layers.Embedding:
     # An unseeded initializer picks a seed per process: rows born after a resume would differ.
     initializer = tf.keras.initializers.RandomNormal(stddev=0.05, seed=seed)
-    return de.keras.layers.Embedding(dim, initializer=initializer, name=name)
+    return de.keras.layers.Embedding(
+        dim, initializer=initializer, name=name, init_capacity=init_capacity
+    )
 
 
 def _dense(units: int, seed: int, activation: str | None = "relu") -> tf.keras.layers.Dense:
@@ -56,12 +58,21 @@ class CriteoModel(tf.keras.Model):
       name: TFRA knows tables by name, so two models in one process need two names.
       seed: of all initial values.
       num_tables: embedding tables; number t holds feature t and every `num_tables`th from there.
+      init_capacity: rows that each table has room for from the start; 0 takes TFRA's default.
     """
 
-    def __init__(self, dim: int = 16, name: str = "criteo", seed: int = 1, num_tables: int = 1):
+    def __init__(
+        self,
+        dim: int = 16,
+        name: str = "criteo",
+        seed: int = 1,
+        num_tables: int = 1,
+        init_capacity: int = 0,
+    ):
         super().__init__(name=name)
         self.embeddings = [
-            _embedding(dim, f"{name}_embedding{t or ''}", seed) for t in range(num_tables)
+            _embedding(dim, f"{name}_embedding{t or ''}", seed, init_capacity)
+            for t in range(num_tables)
         ]
         self.bottom = _dense(dim, seed + 1)
         self.top = [_dense(256, seed + 2), _dense(128, seed + 3), _dense(1, seed + 4, "sigmoid")]
@@ -89,10 +100,14 @@ class CriteoModel(tf.keras.Model):
 
 
 def criteo_model(
-    dim: int = 16, name: str = "criteo", seed: int = 1, num_tables: int = 1
+    dim: int = 16,
+    name: str = "criteo",
+    seed: int = 1,
+    num_tables: int = 1,
+    init_capacity: int = 0,
 ) -> CriteoModel:
     """A compiled `CriteoModel`. Its slot tables appear with its first training step."""
-    model = CriteoModel(dim, name, seed, num_tables)
+    model = CriteoModel(dim, name, seed, num_tables, init_capacity)
     metrics = [tf.keras.metrics.AUC(num_thresholds=100, name="auc")]
     model.compile(adam(), loss=tf.keras.losses.BinaryCrossentropy(), metrics=metrics)
     return model

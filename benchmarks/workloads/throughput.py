@@ -20,6 +20,7 @@ import adaptcp_tf as acp
 from . import models
 from .criteo_stream import FEATURE_SHIFT, Batch, ClickStream, CriteoStream
 from .digest import tables
+from .rows import fill_tables
 
 NONE = "none"
 TRACKING = "tracking"
@@ -30,7 +31,6 @@ PREFETCH = "+prefetch"
 _PREFETCHED_BATCHES = 2
 
 _MIN_WARMUP_STEPS = 20
-_PREFILL_ROWS_PER_CALL = 200_000
 
 
 @dataclasses.dataclass(frozen=True)
@@ -79,16 +79,7 @@ class Workload:
         keys = self.stream.popular_ids(self.rows)
         table_of = ((keys >> FEATURE_SHIFT) - 1) % self.num_tables
         for number, group in enumerate(tables(model)):
-            self._fill(group, keys[table_of == number])
-
-    def _fill(self, group: Sequence[Any], keys: np.ndarray) -> None:
-        for place, variable in enumerate(group):
-            rng = np.random.default_rng((self.seed, place))
-            for at in range(0, len(keys), _PREFILL_ROWS_PER_CALL):
-                some = keys[at : at + _PREFILL_ROWS_PER_CALL]
-                # Small and not negative, as the second moments of Adam must be.
-                values = rng.random((len(some), self.dim), dtype=np.float32) * np.float32(1e-3)
-                variable.upsert(tf.constant(some), tf.constant(values))
+            fill_tables(group, keys[table_of == number], seed=self.seed)
 
 
 class StepTimer(tf.keras.callbacks.Callback):

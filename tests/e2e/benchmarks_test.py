@@ -83,11 +83,34 @@ def test_slow_storage_slows_who_writes_one_stream():
     assert rows["adaptive", 5]["adaptive_is_faster_by"] == 1
 
 
+def test_memory_reports_what_saving_and_restoring_take_beyond_tables_and_trackers():
+    report = report_of("memory.py", "--rows", "20000", "--batch", 64, "--steps", 3)
+    saving = {row["case"]: row for row in report["saving"]}
+    cases = ("base", "increment", "base, buffer and upload", "base, slow store")
+    assert list(saving) == [f"20,000 rows: {case}" for case in cases]
+    for row in saving.values():
+        assert row["rows"] == 20_000 and 0 < row["rows_saved"] <= 20_000
+        assert row["steps_meanwhile"] >= 3
+        # 16 bytes a row at least.
+        assert row["tracker_mib"] > 20_000 * 16 / 2**20
+        accounted = row["training_mib"] + row["tracker_growth_mib"] + row["extra_mib"]
+        assert row["peak_mib"] == pytest.approx(accounted)
+        assert row["within_limit"]
+    restoring = {row["case"]: row for row in report["restoring"]}
+    assert list(restoring) == ["20,000 rows: presized", "20,000 rows: default size"]
+    for row in restoring.values():
+        above = row["peak_mib"] - row["kept_mib"]
+        assert row["peak_above_kept_mib"] == pytest.approx(above) and above >= 0
+        assert row["within_limit"]
+    assert {row["method"] for row in report["saving"]} <= {"VmHWM", "sampling"}
+
+
 @pytest.mark.parametrize(
     "name, arguments, message",
     [
         ("training.py", ["--steps", 7, "--intervals", "5"], "--steps must be a multiple"),
         ("tracker.py", ["--rows", 100, "--dirty", 11], "--dirty must be at most a tenth"),
+        ("memory.py", ["--rows", "1000,0"], "--steps must be positive"),
         ("restore.py", ["--peers", "tape"], "--peers must be some of tfra, upsert"),
         ("slow_storage.py", ["--contenders", "none"], "with adaptive, incremental, none among"),
     ],
