@@ -28,7 +28,7 @@ Lane FileLane(Lane lane) { return lane == Lane::kTombstone ? Lane::kIncrement : 
 }  // namespace
 
 Cut::Cut(const CutOptions& options, uint32_t first_interval, uint32_t tag, BlockPool* pool,
-         std::vector<Table*> tables, DirtyLists dirty, std::deque<LoggedInsert> inserts)
+         std::vector<Table*> tables, DirtyLists dirty, TakenInserts inserts)
     : options_(options),
       first_interval_(first_interval),
       tag_(tag),
@@ -45,13 +45,6 @@ Cut::~Cut() {
   for (auto& blocks : open_) {
     for (auto& block : blocks) pool_->Release(std::move(block));
   }
-}
-
-bool Cut::TakeInsert(LoggedInsert* insert) {
-  if (inserts_.empty()) return false;
-  *insert = std::move(inserts_.back());
-  inserts_.pop_back();
-  return true;
 }
 
 std::unique_ptr<RowBlock> Cut::TakeBlock(Lane lane, size_t room) {

@@ -66,7 +66,7 @@ class Cut {
   // stripe, the keys updated in them, and `inserts` the latest updates. `tables` are those whose
   // rows the cut holds; they and `pool` outlive the cut.
   Cut(const CutOptions& options, uint32_t first_interval, uint32_t tag, BlockPool* pool,
-      std::vector<Table*> tables, DirtyLists dirty, std::deque<LoggedInsert> inserts);
+      std::vector<Table*> tables, DirtyLists dirty, TakenInserts inserts);
   ~Cut();
   Cut(const Cut&) = delete;
   Cut& operator=(const Cut&) = delete;
@@ -78,8 +78,9 @@ class Cut {
   const KeyList& dirty(size_t stripe) const { return dirty_[stripe]; }
   size_t block_capacity() const { return pool_->capacity(); }
 
-  // The newest insert that was not taken yet; false when there is none. For the drain.
-  bool TakeInsert(LoggedInsert* insert);
+  // The newest insert that was not returned yet, until the next call; nullptr when there is none.
+  // For the drain.
+  const LoggedInsert* NextInsert() { return inserts_.Next(); }
 
   // A block of `lane` with room for `room` rows (at most block_capacity()). May wait for memory:
   // call it before taking a stripe's mutex.
@@ -166,7 +167,7 @@ class Cut {
   SegmentHeader header_;
 
   // Used by the drain.
-  std::deque<LoggedInsert> inserts_;
+  TakenInserts inserts_;
 
   // Whether `urgent_` holds something, for a look without the mutex.
   std::atomic<bool> has_urgent_{false};

@@ -227,12 +227,12 @@ Status TableGroup::DrainKeys(Cut* cut, Stripe* stripe, const std::vector<int64_t
 
 Status TableGroup::DrainInserts(Cut* cut, RowSaver* saver) {
   Status status;
-  LoggedInsert insert;
-  for (size_t taken = 1; status.ok() && cut->TakeInsert(&insert); ++taken) {
-    tracker_.VisitByStripe(insert.batch.keys, insert.batch.size,
+  size_t taken = 1;
+  for (const LoggedInsert* insert; status.ok() && (insert = cut->NextInsert()); ++taken) {
+    tracker_.VisitByStripe(insert->batch.keys, insert->batch.size,
                            [&](Stripe* stripe, const HashedKey* run, size_t count, bool) {
                              if (status.ok()) {
-                               status = DrainInsertedRun(stripe, run, count, insert, saver);
+                               status = DrainInsertedRun(stripe, run, count, *insert, saver);
                              }
                              return true;
                            });

@@ -8,7 +8,8 @@
 namespace adaptcp {
 namespace {
 
-constexpr size_t kProcessBudgetBytes = size_t{192} << 20;
+// With the blocks' 64 MiB it leaves 32 of the 256 that a save may take to all else.
+constexpr size_t kProcessBudgetBytes = size_t{160} << 20;
 
 }  // namespace
 
@@ -21,6 +22,34 @@ size_t LoggedInsert::bytes() const {
 UpdateLogBudget* UpdateLogBudget::Process() {
   static UpdateLogBudget* const budget = new UpdateLogBudget(kProcessBudgetBytes);
   return budget;
+}
+
+TakenInserts::TakenInserts(UpdateLogBudget* budget, std::deque<LoggedInsert> inserts)
+    : budget_(budget), inserts_(std::move(inserts)) {
+  for (const LoggedInsert& insert : inserts_) budget_->Lend(insert.bytes());
+}
+
+TakenInserts::TakenInserts(TakenInserts&& other)
+    : budget_(other.budget_),
+      inserts_(std::move(other.inserts_)),
+      newest_is_out_(other.newest_is_out_) {
+  other.inserts_.clear();
+}
+
+TakenInserts::~TakenInserts() {
+  while (!inserts_.empty()) FreeNewest();
+}
+
+const LoggedInsert* TakenInserts::Next() {
+  if (newest_is_out_) FreeNewest();
+  newest_is_out_ = !inserts_.empty();
+  return newest_is_out_ ? &inserts_.back() : nullptr;
+}
+
+void TakenInserts::FreeNewest() {
+  const size_t bytes = inserts_.back().bytes();
+  inserts_.pop_back();
+  budget_->TakeBack(bytes);
 }
 
 uint64_t UpdateLog::EnterInsert(const KeyBatch& batch, size_t table, size_t num_tables,
@@ -98,10 +127,10 @@ void UpdateLog::Disable() {
   disabled_ = true;
 }
 
-std::deque<LoggedInsert> UpdateLog::Take() {
+TakenInserts UpdateLog::Take() {
   MutexLock lock(&mu_);
   if (open_) ForgetLocked();
-  std::deque<LoggedInsert> taken = std::move(inserts_);
+  TakenInserts taken(budget_, std::move(inserts_));
   ForgetLocked();
   return taken;
 }

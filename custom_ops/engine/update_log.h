@@ -35,21 +35,47 @@ struct LoggedInsert {
   size_t bytes() const;
 };
 
-// Memory that the logs of the process share in equal parts.
+// Memory that the logs of the process, and what cuts took from them, share. What no cut holds is
+// for the logs, in equal parts.
 class UpdateLogBudget {
  public:
   explicit UpdateLogBudget(size_t bytes) : bytes_(bytes) {}
 
-  // The one that the kernels use: 192 MiB.
+  // The one that the kernels use: 160 MiB.
   static UpdateLogBudget* Process();
 
   void AddLog() { ++logs_; }
   void RemoveLog() { --logs_; }
-  size_t bytes_per_log() const { return bytes_ / std::max<size_t>(1, logs_.load()); }
+  void Lend(size_t bytes) { lent_ += bytes; }
+  void TakeBack(size_t bytes) { lent_ -= bytes; }
+  size_t bytes_per_log() const {
+    return (bytes_ - std::min(bytes_, lent_.load())) / std::max<size_t>(1, logs_.load());
+  }
 
  private:
   const size_t bytes_;
   std::atomic<size_t> logs_{0};
+  std::atomic<size_t> lent_{0};
+};
+
+// Inserts that a log gave away, lent from its budget until each was used. For one thread.
+class TakenInserts {
+ public:
+  // `budget` outlives them.
+  TakenInserts(UpdateLogBudget* budget, std::deque<LoggedInsert> inserts);
+  ~TakenInserts();
+  TakenInserts(TakenInserts&& other);
+  TakenInserts& operator=(TakenInserts&&) = delete;
+
+  // Frees the insert it returned last, and returns the newest that is left; nullptr at the end.
+  const LoggedInsert* Next();
+
+ private:
+  void FreeNewest();
+
+  UpdateLogBudget* const budget_;
+  std::deque<LoggedInsert> inserts_;
+  bool newest_is_out_ = false;
 };
 
 // The end of the group's history of updates, without a gap: for each key in it, the newest insert
@@ -81,8 +107,8 @@ class UpdateLog {
   // Logs nothing from now on: tables are changed at instants that the log does not see.
   void Disable() TF_LOCKS_EXCLUDED(mu_);
 
-  // Hands over the inserts, oldest first. No update may be in flight.
-  std::deque<LoggedInsert> Take() TF_LOCKS_EXCLUDED(mu_);
+  // Hands over the inserts. No update may be in flight.
+  TakenInserts Take() TF_LOCKS_EXCLUDED(mu_);
 
  private:
   // An insert that has not reached all tables yet. No other update is in flight: the next that

@@ -6,6 +6,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <numeric>
 #include <string>
 #include <vector>
@@ -40,13 +41,15 @@ class UpdateLogTest : public testing::Test {
   }
   Keys Taken() {
     Keys keys;
-    for (const LoggedInsert& insert : log_.Take()) {
-      EXPECT_EQ(insert.tables.size(), 2u);
-      for (const RowValues& table : insert.tables) {
-        EXPECT_EQ(table.bytes, insert.batch.size * kValueBytes);
+    TakenInserts taken = log_.Take();
+    while (const LoggedInsert* insert = taken.Next()) {
+      EXPECT_EQ(insert->tables.size(), 2u);
+      for (const RowValues& table : insert->tables) {
+        EXPECT_EQ(table.bytes, insert->batch.size * kValueBytes);
       }
-      keys.push_back(insert.batch.keys[0]);
+      keys.push_back(insert->batch.keys[0]);
     }
+    std::reverse(keys.begin(), keys.end());
     return keys;
   }
 
@@ -160,6 +163,38 @@ TEST_F(UpdateLogTest, LogsShareTheMemory) {
   UpdateLog other(&budget_);
   for (int64_t key = 1; key <= 6; ++key) InsertBoth(100 * key, 10);
   EXPECT_EQ(Taken(), (Keys{500, 600}));
+}
+
+TEST_F(UpdateLogTest, WhatACutHoldsCountsUntilItIsUsed) {
+  for (int64_t key = 1; key <= 3; ++key) InsertBoth(100 * key, 10);
+  {
+    TakenInserts held = log_.Take();
+    for (int64_t key = 4; key <= 6; ++key) InsertBoth(100 * key, 10);
+    EXPECT_EQ(Taken(), (Keys{600}));
+    ASSERT_EQ(held.Next()->batch.keys[0], 300);
+    ASSERT_EQ(held.Next()->batch.keys[0], 200);
+    for (int64_t key = 4; key <= 6; ++key) InsertBoth(100 * key, 10);
+    EXPECT_EQ(Taken(), (Keys{500, 600}));
+  }
+  for (int64_t key = 1; key <= 6; ++key) InsertBoth(100 * key, 10);
+  EXPECT_EQ(Taken(), (Keys{300, 400, 500, 600}));
+}
+
+TEST_F(UpdateLogTest, InsertIsAliveUntilTheNextIsAskedFor) {
+  auto owner = std::make_shared<const std::string>(kValueBytes, 'v');
+  const std::weak_ptr<const std::string> alive = owner;
+  const KeyBatch batch = Batch(1);
+  for (size_t t = 0; t < 2; ++t) {
+    const RowValues values{owner->data(), owner->size(), owner};
+    log_.Leave(log_.EnterInsert(batch, t, 2, values), true);
+  }
+  owner.reset();
+  TakenInserts taken = log_.Take();
+  TakenInserts moved = std::move(taken);
+  ASSERT_NE(moved.Next(), nullptr);
+  EXPECT_FALSE(alive.expired());
+  EXPECT_EQ(moved.Next(), nullptr);
+  EXPECT_TRUE(alive.expired());
 }
 
 TEST_F(UpdateLogTest, DisabledLogKeepsNothing) {
