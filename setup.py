@@ -4,10 +4,11 @@
 import shutil
 import subprocess
 import sys
+import typing
 from importlib import metadata
 from pathlib import Path
 
-from setuptools import Extension, setup
+from setuptools import Command, Extension, setup
 from setuptools.command.bdist_wheel import bdist_wheel
 from setuptools.command.build_ext import build_ext
 
@@ -17,13 +18,6 @@ PACKAGE_DIR = Path("adaptcp_tf", "_src", "ops")
 # For tests and benchmarks of this folder; not part of the package.
 SLOW_STORE = "//custom_ops/testing/slow_store:_slow_store.so"
 WORKLOADS_DIR = Path("benchmarks", "workloads")
-
-BUILD_INFO = '''\
-# SPDX-License-Identifier: Apache-2.0
-"""What the op library beside this file was built for. Written by setup.py; do not edit."""
-
-TENSORFLOW_VERSION = "{version}"
-'''
 
 
 def tensorflow_version() -> str:
@@ -53,19 +47,51 @@ def requirements(version: str) -> list[str]:
     return [f"tensorflow=={version}", *others]
 
 
-def write_if_changed(path: Path, text: str) -> None:
-    """Leaves the file and its time alone when it says `text` already, to spare rebuilds."""
-    if not path.exists() or path.read_text() != text:
-        path.write_text(text)
+def library_name(target: str, version: str) -> str:
+    """Returns the file name of a target's library; `ops/library.py` looks for such names.
+
+    Libraries for several versions stand beside each other in one source folder.
+    """
+    return f"{target.split(':')[1].removesuffix('.so')}_tf{version}.so"
 
 
-def replace_library(bin_dir: Path, target: str, directory: Path) -> None:
+def replace_library(bin_dir: Path, target: str, version: str, directory: Path) -> None:
     """Copies the library of a Bazel target to a directory."""
     package, name = target.removeprefix("//").split(":")
+    path = directory / library_name(target, version)
     # Under a temporary name first: a running process may have the old library mapped.
-    temporary = directory / f"{name}.new"
+    temporary = path.with_suffix(".new")
     shutil.copyfile(bin_dir / package / name, temporary)
-    temporary.replace(directory / name)
+    temporary.replace(path)
+
+
+def bazel_flags(version: str) -> list[str]:
+    """Returns what makes Bazel build for the TensorFlow of this interpreter."""
+    return [
+        f"--repo_env=PYTHON_BIN_PATH={sys.executable}",
+        f"--repo_env=ADAPTCP_TF_VERSION={version}",
+        # Outputs of their own for each version, so that changing over recompiles nothing.
+        f"--platform_suffix=-tf{version}",
+    ]
+
+
+class ConfigureBazel(Command):
+    """Has a plain `bazel build` or `bazel test` in this folder use this interpreter's TensorFlow."""
+
+    description = "have Bazel use the TensorFlow of this interpreter"
+    user_options: typing.ClassVar = []
+
+    def initialize_options(self) -> None:
+        pass
+
+    def finalize_options(self) -> None:
+        pass
+
+    def run(self) -> None:
+        path = ROOT / ".tf_configure.bazelrc"
+        text = "".join(f"build {flag}\n" for flag in bazel_flags(tensorflow_version()))
+        if not path.exists() or path.read_text() != text:
+            path.write_text(text)
 
 
 class BazelBuildExt(build_ext):
@@ -74,25 +100,21 @@ class BazelBuildExt(build_ext):
     def run(self) -> None:
         in_place = self.inplace or self.editable_mode
         version = tensorflow_version()
-        environment = [
-            f"--repo_env=PYTHON_BIN_PATH={sys.executable}",
-            f"--repo_env=ADAPTCP_TF_VERSION={version}",
-        ]
         if in_place:
-            # From here on a plain `bazel build` or `bazel test` in this folder finds the same
-            # TensorFlow. A wheel built by another interpreter leaves this choice alone.
-            write_if_changed(
-                ROOT / ".tf_configure.bazelrc", "".join(f"build {flag}\n" for flag in environment)
-            )
-        bin_dir = self._build(environment, [TARGET, SLOW_STORE] if in_place else [TARGET])
+            # A wheel built by another interpreter leaves this choice alone.
+            self.run_command("configure_bazel")
+        bin_dir = self._build(bazel_flags(version), [TARGET, SLOW_STORE] if in_place else [TARGET])
         output_dir = (ROOT if in_place else Path(self.build_lib).resolve()) / PACKAGE_DIR
         output_dir.mkdir(parents=True, exist_ok=True)
-        replace_library(bin_dir, TARGET, output_dir)
+        if not in_place:
+            # What an earlier build left there would get into the wheel.
+            for path in output_dir.glob("*.so"):
+                path.unlink()
+        replace_library(bin_dir, TARGET, version, output_dir)
         if in_place:
-            replace_library(bin_dir, SLOW_STORE, ROOT / WORKLOADS_DIR)
-        write_if_changed(output_dir / "build_info.py", BUILD_INFO.format(version=version))
+            replace_library(bin_dir, SLOW_STORE, version, ROOT / WORKLOADS_DIR)
 
-    def _build(self, environment: list[str], targets: list[str]) -> Path:
+    def _build(self, flags: list[str], targets: list[str]) -> Path:
         """Runs Bazel and returns the folder of what it built."""
         bazel = shutil.which("bazel")
         if bazel is None:
@@ -100,17 +122,17 @@ class BazelBuildExt(build_ext):
                 "Building adaptcp_tf needs Bazel, and there is no `bazel` on PATH. Install it "
                 "(apt-get install bazel-bootstrap), or run `make setup` as root, which does so."
             )
-        if subprocess.run([bazel, "build", *environment, *targets], cwd=ROOT).returncode != 0:
+        if subprocess.run([bazel, "build", *flags, *targets], cwd=ROOT).returncode != 0:
             raise SystemExit(f"Bazel could not build {targets}; the reason stands above.")
-        info = [bazel, "info", *environment, "bazel-bin"]
+        info = [bazel, "info", *flags, "bazel-bin"]
         bin_dir = subprocess.run(
             info, cwd=ROOT, check=True, stdout=subprocess.PIPE, text=True
         ).stdout.strip()
         return Path(bin_dir)
 
     def get_outputs(self) -> list[str]:
-        output_dir = Path(self.build_lib, PACKAGE_DIR)
-        return [str(output_dir / name) for name in ("_adaptcp_ops.so", "build_info.py")]
+        name = library_name(TARGET, tensorflow_version())
+        return [str(Path(self.build_lib, PACKAGE_DIR, name))]
 
     def get_output_mapping(self) -> dict[str, str]:
         return {}
@@ -124,7 +146,11 @@ class PlatformWheel(bdist_wheel):
 
 
 setup(
-    cmdclass={"bdist_wheel": PlatformWheel, "build_ext": BazelBuildExt},
+    cmdclass={
+        "bdist_wheel": PlatformWheel,
+        "build_ext": BazelBuildExt,
+        "configure_bazel": ConfigureBazel,
+    },
     # Named so that setuptools knows the package is not pure Python; Bazel knows the sources.
     ext_modules=[Extension("adaptcp_tf._src.ops._adaptcp_ops", sources=[])],
     install_requires=requirements(tensorflow_version()),

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import tensorflow as tf
 
-_LIBRARY = Path(__file__).with_name("_slow_store.so")
+_LIBRARY = Path(__file__).with_name(f"_slow_store_tf{tf.__version__}.so")
 _COUNTERS = 4
 
 

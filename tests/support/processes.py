@@ -17,8 +17,13 @@ ENVIRONMENT = {
 
 def run(script, *arguments):
     """Runs a script to its successful end; returns what it printed."""
+    return run_python("-c", script, *map(str, arguments))
+
+
+def run_python(*arguments, python=sys.executable):
+    """Runs an interpreter to its successful end; returns what it printed."""
     done = subprocess.run(
-        [sys.executable, "-c", script, *map(str, arguments)],
+        [str(python), *arguments],
         env=ENVIRONMENT,
         capture_output=True,
         text=True,

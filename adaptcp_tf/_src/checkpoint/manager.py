@@ -37,6 +37,7 @@ from adaptcp_tf._src.checkpoint.second_tier import (
 )
 from adaptcp_tf._src.checkpoint.slowdown import SlowdownMeter
 from adaptcp_tf._src.checkpoint.tracking import check_all_tracked, most_bytes
+from adaptcp_tf._src.environment import check_is_right_keras
 from adaptcp_tf._src.manifest import Manifest, Position, Tiers
 from adaptcp_tf._src.policy import RestoreSample, make_policy
 from adaptcp_tf._src.storage.lock import DirectoryLock
@@ -100,6 +101,8 @@ class CheckpointManager:
                 "There is nothing to save. Received: no model, optimizer or variables. Expected: "
                 "at least one of them."
             )
+        check_is_right_keras(model)
+        check_is_right_keras(optimizer)
         self._options = options or CheckpointOptions()
         self._tiers = Tiers(directory, self._options.local_dir)
         self._groups: list[TableGroup] = []

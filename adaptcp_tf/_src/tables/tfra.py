@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import sys
 import threading
 import time
 import weakref
@@ -12,11 +14,14 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 from tensorflow.python.eager import record
-from tensorflow_recommenders_addons import dynamic_embedding as de
 
 from adaptcp_tf import errors
 from adaptcp_tf._src.ops.library import ops
 from adaptcp_tf._src.tables.group import PARAMETER, AttachedTable, GroupShard, TableGroup
+
+with contextlib.redirect_stdout(sys.stderr):
+    # TFRA 0.8.1 prints a remark when it is imported; standard output belongs to the program.
+    from tensorflow_recommenders_addons import dynamic_embedding as de
 
 _Table = de.CuckooHashTable
 
