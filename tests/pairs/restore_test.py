@@ -1,0 +1,65 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Checkpoints of one supported TensorFlow are restored, and continued, under every other.
+
+Needs the environment of each, so that `make test` leaves it out: `make test-pairs` runs it.
+"""
+
+import itertools
+import json
+
+import pytest
+
+from tests.support import processes
+
+TENSORFLOWS = sorted(
+    path.stem.removeprefix("requirements-tf")
+    for path in processes.ROOT.glob("requirements-tf*.txt")
+)
+DIRECTIONS = list(itertools.permutations(TENSORFLOWS, 2))
+
+
+def python_of(tensorflow):
+    """The interpreter of a TensorFlow's environment, as the Makefile names it."""
+    folder = ".venv" if tensorflow == TENSORFLOWS[0] else f".venv-tf{tensorflow}"
+    python = processes.ROOT / folder / "bin" / "python"
+    assert python.exists(), f"There is no {python}. Run `make test-pairs`."
+    return python
+
+
+def run(tensorflow, program, **arguments):
+    """Runs a program under a TensorFlow; returns what it says of the state it ended with."""
+    command = ["-m", "tests.pairs.programs", program, json.dumps(arguments)]
+    done = processes.run_python(*command, python=python_of(tensorflow))
+    state = json.loads(done.stdout.splitlines()[-1])
+    assert state.pop("tensorflow").startswith(tensorflow)
+    return state
+
+
+@pytest.mark.parametrize(("first", "second"), DIRECTIONS)
+@pytest.mark.parametrize(
+    ("kind", "optimizer"), [("functional", "adam"), ("nested", "legacy_adagrad")]
+)
+def test_chain_is_restored_and_continued_by_the_other(tmp_path, first, second, kind, optimizer):
+    model = {"directory": str(tmp_path), "kind": kind, "optimizer": optimizer}
+    saved = run(first, "train", strategy="incremental", **model)
+    assert run(second, "restore", **model) == saved
+    # One chain now, with segments that each of them wrote.
+    continued = run(second, "train", strategy="incremental", **model)
+    assert continued != saved
+    assert run(first, "restore", **model) == continued
+
+
+@pytest.mark.parametrize(("first", "second"), DIRECTIONS)
+def test_hot_and_cold_rows_are_restored_by_the_other(tmp_path, first, second):
+    model = {"directory": str(tmp_path), "kind": "functional", "optimizer": "adam"}
+    saved = run(first, "train", strategy="adaptive", hot_threshold=0.5, **model)
+    assert run(second, "restore", **model) == saved
+
+
+@pytest.mark.parametrize(("first", "second"), DIRECTIONS)
+@pytest.mark.parametrize("types", [("string", "float32"), ("int64", "bfloat16")])
+def test_keys_and_values_of_any_type_are_restored_by_the_other(tmp_path, first, second, types):
+    table = {"directory": str(tmp_path), "key_dtype": types[0], "value_dtype": types[1]}
+    saved = run(first, "fill", rows=500, **table)
+    assert saved["rows"] == 500
+    assert run(second, "load", **table) == saved
