@@ -67,7 +67,9 @@ def _manager(directory, model, **options):
 
 
 def _state(model):
-    return {**models.parts(model), "tensorflow": tf.__version__}
+    # A model that was restored and not called yet has made no metrics.
+    parts = {k: v for k, v in models.parts(model).items() if not k.startswith("metric")}
+    return {**parts, "tensorflow": tf.__version__}
 
 
 def _variable(key_dtype, value_dtype):

@@ -30,13 +30,12 @@ def choose_keras() -> None:
     has decided already, with the environment variable TF_USE_LEGACY_KERAS.
     """
     keras_2 = importlib.util.find_spec("tf_keras") if _has_keras_3() else None
-    if keras_2 is None or _SWITCH in os.environ:
+    if keras_2 is None or os.environ.setdefault(_SWITCH, "1") not in ("1", "true", "True"):
         return
-    os.environ[_SWITCH] = "1"
     tensorflow = sys.modules.get("tensorflow")
-    if tensorflow is not None:
-        # It was imported before, and then decided what `import tensorflow.keras` finds, as TFRA does.
-        folder = os.path.join(os.path.dirname(keras_2.origin), "api", "_v2")
+    folder = os.path.join(os.path.dirname(keras_2.origin), "api", "_v2")
+    if tensorflow is not None and folder not in tensorflow.__path__:
+        # Imported before the choice, it has `import tensorflow.keras`, as in TFRA, find Keras 3.
         tensorflow.__path__ = [folder, *tensorflow.__path__]
 
 

@@ -39,6 +39,7 @@ def test_this_process_has_chosen_for_those_it_starts():
         "import adaptcp_tf, tensorflow as tf",
         "import tensorflow as tf, adaptcp_tf",
         "import adaptcp_tf, tensorflow_recommenders_addons, tensorflow as tf",
+        "import os, tensorflow as tf; os.environ['TF_USE_LEGACY_KERAS'] = '1'; import adaptcp_tf",
     ],
 )
 def test_keras_2_is_chosen_without_the_user(imports):
