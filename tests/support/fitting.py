@@ -51,6 +51,12 @@ def resumed(callback, dataset):
     return callback.resume(dataset)
 
 
+def make_callback(directory, **options):
+    """Our callback, which saves often and skips nothing."""
+    options = {"save_freq": 3, "when_busy": "wait", **options}
+    return acp.keras.AdaptiveCheckpoint(str(directory), **options)
+
+
 def start(
     directory,
     dataset,
@@ -60,6 +66,8 @@ def start(
     epochs=3,
     fit=None,
     feed=resumed,
+    beside=(),
+    ours_first=True,
     **options,
 ):
     """Runs the training script once: from the newest checkpoint to the end or to `stop_after`.
@@ -72,12 +80,15 @@ def start(
         epochs: of the whole training.
         fit: more arguments of `fit`.
         feed: makes what `fit` is given, from the callback and the dataset.
+        beside: other callbacks.
+        ours_first: whether they come after ours.
         **options: of the callback.
     """
     model = build()
-    options = {"save_freq": 3, "when_busy": "wait", **options}
-    callback = acp.keras.AdaptiveCheckpoint(str(directory), **options)
-    callbacks = [callback] if stop_after is None else [callback, StopAfter(stop_after)]
+    callback = make_callback(directory, **options)
+    callbacks = [callback, *beside] if ours_first else [*beside, callback]
+    if stop_after is not None:
+        callbacks.append(StopAfter(stop_after))
     outcome = Outcome({}, [], callback)
     with contextlib.suppress(InterruptedByTestError):
         history = model.fit(

@@ -14,6 +14,7 @@ import tensorflow as tf
 from adaptcp_tf import errors
 from adaptcp_tf._src.checkpoint import CheckpointManager, CheckpointOptions
 from adaptcp_tf._src.checkpoint.restoring import RestoreReport
+from adaptcp_tf._src.keras.fellows import check_fellows, fellow_callbacks
 from adaptcp_tf._src.keras.first_step import before_first_step, build_without_step
 from adaptcp_tf._src.keras.resume import InitialPosition, is_one_pass, resumed
 from adaptcp_tf._src.manifest import Manifest, Position, Tiers
@@ -56,7 +57,9 @@ class AdaptiveCheckpoint(tf.keras.callbacks.Callback):
 
     Raises:
         InvalidOptionError: an argument is not of the right kind. `fit` raises it too, when it should
-            continue in the middle of an epoch and was not given `resume(dataset)`.
+            continue in the middle of an epoch and was not given `resume(dataset)`, or has a callback
+            that cannot work beside this one: BackupAndRestore, or EarlyStopping with
+            restore_best_weights.
     """
 
     def __init__(
@@ -155,6 +158,11 @@ class AdaptiveCheckpoint(tf.keras.callbacks.Callback):
         """Waits for the last checkpoint and gives the directory back."""
         if self._manager is not None:
             self._manager.close()
+
+    def set_model(self, model: tf.keras.Model) -> None:
+        """Notes the model of the `fit` that begins, before any callback has acted."""
+        check_fellows(fellow_callbacks(self))
+        super().set_model(model)
 
     def on_train_begin(self, logs: Any = None) -> None:
         """Prepares the restore, which happens when the first step has been built."""
