@@ -51,10 +51,10 @@ def _build(model: tf.keras.Model, train_function: Any, iterator: Any) -> None:
     if hasattr(train_function, "get_concrete_function"):
         train_function.get_concrete_function(iterator)
         return
-    # Run eagerly there is nothing to trace: a step on zeros makes the variables, and the restore
-    # that follows undoes what it did to them.
+    # Run eagerly there is nothing to trace: steps on zeros make the variables, and the restore that
+    # follows undoes what they did to them. One call may run several steps.
     batch = tf.nest.map_structure(_zeros, iterator.element_spec)
-    train_function(iter(tf.data.Dataset.from_tensors(batch)))
+    train_function(iter(tf.data.Dataset.from_tensors(batch).repeat()))
 
 
 def _zeros(spec: tf.TensorSpec) -> tf.Tensor:
