@@ -14,6 +14,7 @@ import adaptcp_tf as acp
 from tests.support import models, tables
 
 BATCHES = 12
+ROWS = 200
 
 
 def train(directory, kind, optimizer, **options):
@@ -41,24 +42,25 @@ def restore(directory, kind, optimizer):
     return _state(model)
 
 
-def fill(directory, key_dtype, value_dtype, rows):
-    """Saves a table of random rows."""
-    variable = _variable(key_dtype, value_dtype)
-    manager = tables.manage(directory, variable)
-    tables.fill(variable, range(rows))
+def fill(directory):
+    """Saves tables of random rows."""
+    variables = _variables()
+    manager = tables.manage(directory, *variables)
+    for variable in variables:
+        tables.fill(variable, range(ROWS))
     manager.save(1)
     manager.wait()
     manager.close()
-    return _digest(variable)
+    return _rows(variables)
 
 
-def load(directory, key_dtype, value_dtype):
-    """Restores such a table."""
-    variable = _variable(key_dtype, value_dtype)
-    manager = tables.manage(directory, variable)
+def load(directory):
+    """Restores such tables."""
+    variables = _variables()
+    manager = tables.manage(directory, *variables)
     manager.restore()
     manager.close()
-    return _digest(variable)
+    return _rows(variables)
 
 
 def _manager(directory, model, **options):
@@ -72,16 +74,24 @@ def _state(model):
     return {**parts, "tensorflow": tf.__version__}
 
 
-def _variable(key_dtype, value_dtype):
-    return tables.make_variable(keys=tf.as_dtype(key_dtype), values=tf.as_dtype(value_dtype))
+def _variables():
+    return [
+        tables.make_variable(f"{keys.name}_{values.name}", keys, values)
+        for keys, values in tables.DTYPES
+    ]
 
 
-def _digest(variable):
-    digest = hashlib.sha256()
-    rows = tables.rows_of(variable)
-    for key in sorted(rows):
-        digest.update(str(key).encode() + rows[key])
-    return {"rows": len(rows), "digest": digest.hexdigest(), "tensorflow": tf.__version__}
+def _rows(variables):
+    """A digest of the rows of each variable."""
+    found = {"tensorflow": tf.__version__}
+    for variable in variables:
+        digest = hashlib.sha256()
+        rows = tables.rows_of(variable)
+        assert len(rows) == ROWS
+        for key in sorted(rows):
+            digest.update(str(key).encode() + rows[key])
+        found[variable.name] = digest.hexdigest()
+    return found
 
 
 if __name__ == "__main__":
