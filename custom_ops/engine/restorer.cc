@@ -9,26 +9,12 @@
 #include <memory>
 #include <utility>
 
-#include "custom_ops/engine/parallel_for.h"
 #include "custom_ops/engine/segment_reader.h"
 
 namespace adaptcp {
 namespace {
 
-// A segment, with the rows that are current and where its tables are attached.
-struct OpenSegment {
-  std::unique_ptr<SegmentReader> reader;
-  SegmentKind kind;
-  // Per table of the segment its number in a shard; kNotWanted if it is not to be loaded.
-  std::vector<size_t> tables;
-  std::vector<std::vector<bool>> live;  // per block; empty when no row is
-};
 constexpr size_t kNotWanted = ~size_t{0};
-
-// A chain of increments may have more files than a process may have open.
-constexpr size_t kMaxOpenFiles = 256;
-
-using BlockNumber = std::pair<OpenSegment*, size_t>;
 
 // Those rows of a key block, without columns.
 RowBlock Select(const RowBlock& block, const std::vector<size_t>& rows) {
@@ -53,16 +39,23 @@ class Restorer {
 
   Status Run(RestoreResult* result) {
     ADAPTCP_RETURN_IF_ERROR(CheckShards());
-    segments_.resize(options_.newest_first.size());
-    ADAPTCP_RETURN_IF_ERROR(ParallelFor(segments_.size(), options_.threads, [&](size_t i) {
-      return Open(options_.newest_first[i], &segments_[i]);
-    }));
-    const size_t rows_per_shard = FewestRows() / shards_.size();
+    const TableGroupOptions& group = shards_[0].group->options();
+    ADAPTCP_RETURN_IF_ERROR(chain_.Open(file_system_,
+                                        {group.name, options_.saved_shards, group.key_type},
+                                        options_.newest_first, options_.threads));
+    for (size_t s = 0; s < chain_.size(); ++s) ADAPTCP_RETURN_IF_ERROR(MapTables(s));
+    const size_t rows_per_shard = chain_.FewestRows() / shards_.size();
     for (const Shard& shard : shards_) {
       ADAPTCP_RETURN_IF_ERROR(shard.group->StartRestore(options_.interval, rows_per_shard));
     }
-    ADAPTCP_RETURN_IF_ERROR(ReadKeys());
-    ADAPTCP_RETURN_IF_ERROR(ReadValues());
+    ADAPTCP_RETURN_IF_ERROR(chain_.ReadKeys(
+        options_.threads, [this](size_t segment, size_t block, SegmentChain::Live* live) {
+          return ReadKeyBlock(segment, block, live);
+        }));
+    ADAPTCP_RETURN_IF_ERROR(chain_.ReadLive(
+        options_.threads, [this](size_t segment, size_t block, const SegmentChain::Live& live) {
+          return LoadBlock(segment, block, live);
+        }));
     for (const Shard& shard : shards_) shard.group->FinishRestore();
     result->rows = rows_;
     result->stale_rows = stale_rows_;
@@ -78,15 +71,11 @@ class Restorer {
   };
 
   Status CheckShards() const;
-  Status Open(const RestoreFile& file, OpenSegment* segment) const;
-  Status CheckHeader(const RestoreFile& file, const SegmentHeader& header) const;
-  Status MapTables(const std::string& path, OpenSegment* segment) const;
-  size_t FewestRows() const;
-  Status ReadKeys();
-  Status ReadKeyBlock(OpenSegment* segment, size_t block);
-  Status ReadValues();
-  Status LoadBlock(const OpenSegment& segment, size_t block);
-  Status LoadTable(const OpenSegment& segment, size_t block, size_t table, const RowBlock& rows,
+  // Finds out where the tables of the next segment, number `segment`, are attached.
+  Status MapTables(size_t segment);
+  Status ReadKeyBlock(size_t segment, size_t block, SegmentChain::Live* live);
+  Status LoadBlock(size_t segment, size_t block, const SegmentChain::Live& live);
+  Status LoadTable(size_t segment, size_t block, size_t table, const RowBlock& rows,
                    const std::vector<std::vector<size_t>>& by_shard);
   // The rows of the block that belong to each shard, of those for which `wanted` is true.
   Status Partition(const RowBlock& block, const std::vector<bool>& wanted,
@@ -96,7 +85,9 @@ class Restorer {
   FileSystem* const file_system_;
   const RestoreOptions& options_;
   std::vector<Shard> shards_;
-  std::vector<OpenSegment> segments_;
+  SegmentChain chain_;
+  // Per segment, per table of it, its number in a shard; kNotWanted if it is not to be loaded.
+  std::vector<std::vector<size_t>> tables_of_;
   std::atomic<uint64_t> rows_{0};
   std::atomic<uint64_t> stale_rows_{0};
   std::atomic<uint64_t> bytes_read_{0};
@@ -125,45 +116,13 @@ Status Restorer::CheckShards() const {
   return Status::OK();
 }
 
-Status Restorer::Open(const RestoreFile& file, OpenSegment* segment) const {
-  segment->kind = file.kind;
-  ADAPTCP_RETURN_IF_ERROR(SegmentReader::Open(file_system_, file.path, &segment->reader));
-  const SegmentReader& reader = *segment->reader;
-  if (reader.bytes() != file.bytes || reader.footer_crc() != file.footer_crc) {
-    return DataLoss(file.path, ": not the segment that the manifest names; expected ", file.bytes,
-                    " bytes with footer checksum ", file.footer_crc, ", found ", reader.bytes(),
-                    " bytes with ", reader.footer_crc());
-  }
-  ADAPTCP_RETURN_IF_ERROR(CheckHeader(file, reader.header()));
-  ADAPTCP_RETURN_IF_ERROR(MapTables(file.path, segment));
-  segment->live.resize(reader.num_blocks());
-  if (options_.newest_first.size() > kMaxOpenFiles) segment->reader->CloseFile();
-  return Status::OK();
-}
-
-Status Restorer::CheckHeader(const RestoreFile& file, const SegmentHeader& header) const {
-  const TableGroupOptions& expected = shards_[0].group->options();
-  if (header.group != expected.name || header.shard != file.shard ||
-      header.num_shards != options_.saved_shards || header.key_type != expected.key_type) {
-    return InvalidArgument(file.path, ": expected rows of group '", expected.name, "' shard ",
-                           file.shard, " of ", options_.saved_shards, " with ",
-                           KeyTypeName(expected.key_type), " keys, found group '", header.group,
-                           "' shard ", header.shard, " of ", header.num_shards, " with ",
-                           KeyTypeName(header.key_type), " keys");
-  }
-  if (header.kind != file.kind || header.interval != file.interval) {
-    return DataLoss(file.path, ": expected the ", SegmentKindName(file.kind), " of interval ",
-                    file.interval, ", found the ", SegmentKindName(header.kind), " of interval ",
-                    header.interval);
-  }
-  return Status::OK();
-}
-
-Status Restorer::MapTables(const std::string& path, OpenSegment* segment) const {
+Status Restorer::MapTables(size_t segment) {
+  const std::string& path = chain_.reader(segment).path();
   const std::vector<Table*>& tables = shards_[0].tables;
-  for (const TableSpec& saved : segment->reader->header().tables) {
-    if (!options_.slots && !segment->tables.empty()) {
-      segment->tables.push_back(kNotWanted);
+  std::vector<size_t> numbers;
+  for (const TableSpec& saved : chain_.reader(segment).header().tables) {
+    if (!options_.slots && !numbers.empty()) {
+      numbers.push_back(kNotWanted);
       continue;
     }
     const auto it = std::find_if(tables.begin(), tables.end(), [&saved](const Table* table) {
@@ -180,51 +139,20 @@ Status Restorer::MapTables(const std::string& path, OpenSegment* segment) const 
       return InvalidArgument(path, ": table '", saved.name, "' was saved as ", saved.dtype, " x ",
                              saved.dim, ", the model has ", spec.dtype, " x ", spec.dim);
     }
-    segment->tables.push_back(it - tables.begin());
+    numbers.push_back(it - tables.begin());
   }
+  tables_of_.push_back(std::move(numbers));
   return Status::OK();
 }
 
-// How many rows there are at least: those of one cut.
-size_t Restorer::FewestRows() const {
-  size_t most = 0;
-  size_t rows = 0;
-  for (size_t i = 0; i < segments_.size(); ++i) {
-    const RestoreFile& file = options_.newest_first[i];
-    const bool same_cut = i > 0 && file.interval == options_.newest_first[i - 1].interval &&
-                          file.kind == options_.newest_first[i - 1].kind;
-    rows = (same_cut ? rows : 0) + segments_[i].reader->rows();
-    most = std::max(most, rows);
-  }
-  return most;
-}
-
-Status Restorer::ReadKeys() {
-  // A key has one shard, so segments of one kind and interval hold different keys: their order
-  // among each other does not matter.
-  for (size_t begin = 0, end; begin < segments_.size(); begin = end) {
-    const RestoreFile& first = options_.newest_first[begin];
-    std::vector<BlockNumber> blocks;
-    for (end = begin; end < segments_.size(); ++end) {
-      const RestoreFile& file = options_.newest_first[end];
-      if (file.kind != first.kind || file.interval != first.interval) break;
-      OpenSegment* const segment = &segments_[end];
-      for (size_t b = 0; b < segment->live.size(); ++b) blocks.emplace_back(segment, b);
-    }
-    ADAPTCP_RETURN_IF_ERROR(ParallelFor(blocks.size(), options_.threads, [&](size_t i) {
-      return ReadKeyBlock(blocks[i].first, blocks[i].second);
-    }));
-  }
-  return Status::OK();
-}
-
-Status Restorer::ReadKeyBlock(OpenSegment* segment, size_t b) {
+Status Restorer::ReadKeyBlock(size_t segment, size_t b, SegmentChain::Live* live) {
+  const SegmentReader& reader = chain_.reader(segment);
   RowBlock block;
-  ADAPTCP_RETURN_IF_ERROR(segment->reader->ReadKeys(b, &block));
-  bytes_read_ += segment->reader->block(b).keys.length;
+  ADAPTCP_RETURN_IF_ERROR(reader.ReadKeys(b, &block));
+  bytes_read_ += reader.block(b).keys.length;
   std::vector<std::vector<size_t>> by_shard;
   ADAPTCP_RETURN_IF_ERROR(Partition(block, std::vector<bool>(block.rows(), true), &by_shard));
-  std::vector<bool> live(block.rows(), false);
+  SegmentChain::Live current_rows(block.rows(), false);
   size_t current = 0;
   for (size_t s = 0; s < shards_.size(); ++s) {
     if (by_shard[s].empty()) continue;
@@ -233,18 +161,18 @@ Status Restorer::ReadKeyBlock(OpenSegment* segment, size_t b) {
     const bool all = by_shard[s].size() == block.rows();
     if (!all) selected = Select(block, by_shard[s]);
     const Status status =
-        shards_[s].group->RestoreRows(all ? block : selected, segment->kind, &live_here);
+        shards_[s].group->RestoreRows(all ? block : selected, chain_.kind(segment), &live_here);
     if (!status.ok()) {
-      return Status(status.code(), Concat(segment->reader->path(), ": ", status.message()));
+      return Status(status.code(), Concat(reader.path(), ": ", status.message()));
     }
     for (size_t i = 0; i < live_here.size(); ++i) {
-      live[by_shard[s][i]] = live_here[i] != 0;
+      current_rows[by_shard[s][i]] = live_here[i] != 0;
       current += live_here[i];
     }
   }
   rows_ += current;
-  if (!segment->reader->block(b).tombstones) stale_rows_ += block.rows() - current;
-  if (current > 0) segment->live[b] = std::move(live);
+  if (!reader.block(b).tombstones) stale_rows_ += block.rows() - current;
+  if (current > 0) *live = std::move(current_rows);
   return Status::OK();
 }
 
@@ -265,36 +193,26 @@ Status Restorer::Partition(const RowBlock& block, const std::vector<bool>& wante
   return Status::OK();
 }
 
-Status Restorer::ReadValues() {
-  std::vector<BlockNumber> blocks;
-  for (OpenSegment& segment : segments_) {
-    for (size_t b = 0; b < segment.live.size(); ++b) {
-      if (!segment.live[b].empty()) blocks.emplace_back(&segment, b);
-    }
-  }
-  return ParallelFor(blocks.size(), options_.threads,
-                     [&](size_t i) { return LoadBlock(*blocks[i].first, blocks[i].second); });
-}
-
-Status Restorer::LoadBlock(const OpenSegment& segment, size_t b) {
+Status Restorer::LoadBlock(size_t segment, size_t b, const SegmentChain::Live& live) {
   RowBlock block;
-  ADAPTCP_RETURN_IF_ERROR(segment.reader->ReadKeys(b, &block));
+  ADAPTCP_RETURN_IF_ERROR(chain_.reader(segment).ReadKeys(b, &block));
   std::vector<std::vector<size_t>> by_shard;
-  ADAPTCP_RETURN_IF_ERROR(Partition(block, segment.live[b], &by_shard));
-  for (size_t t = 0; t < segment.tables.size(); ++t) {
-    if (segment.tables[t] == kNotWanted) continue;
+  ADAPTCP_RETURN_IF_ERROR(Partition(block, live, &by_shard));
+  for (size_t t = 0; t < tables_of_[segment].size(); ++t) {
+    if (tables_of_[segment][t] == kNotWanted) continue;
     ADAPTCP_RETURN_IF_ERROR(LoadTable(segment, b, t, block, by_shard));
   }
   for (size_t s = 0; s < shards_.size(); ++s) shards_[s].group->AddRestoredRows(by_shard[s].size());
   return Status::OK();
 }
 
-Status Restorer::LoadTable(const OpenSegment& segment, size_t b, size_t t, const RowBlock& block,
+Status Restorer::LoadTable(size_t segment, size_t b, size_t t, const RowBlock& block,
                            const std::vector<std::vector<size_t>>& by_shard) {
   const TableColumn& column = block.columns[t];
   std::vector<char> values;
-  ADAPTCP_RETURN_IF_ERROR(segment.reader->ReadValues(b, t, &values));
-  bytes_read_ += segment.reader->block(b).values[t].length;
+  const SegmentReader& reader = chain_.reader(segment);
+  ADAPTCP_RETURN_IF_ERROR(reader.ReadValues(b, t, &values));
+  bytes_read_ += reader.block(b).values[t].length;
   std::vector<char> gathered;
   for (size_t s = 0; s < shards_.size(); ++s) {
     // Rows that are stale, of other shards or that this table did not hold are left out.
@@ -314,7 +232,7 @@ Status Restorer::LoadTable(const OpenSegment& segment, size_t b, size_t t, const
                     column.row_bytes);
       }
     }
-    Table* const table = shards_[s].tables[segment.tables[t]];
+    Table* const table = shards_[s].tables[tables_of_[segment][t]];
     ADAPTCP_RETURN_IF_ERROR(
         table->Write(keys.data(), keys.size(), all ? values.data() : gathered.data()));
   }
@@ -326,8 +244,8 @@ std::vector<std::string> Restorer::TablesWithoutRows() const {
   if (rows_ == 0) return names;
   for (size_t t = 0; t < shards_[0].tables.size(); ++t) {
     const bool loaded =
-        std::any_of(segments_.begin(), segments_.end(), [t](const OpenSegment& segment) {
-          return std::find(segment.tables.begin(), segment.tables.end(), t) != segment.tables.end();
+        std::any_of(tables_of_.begin(), tables_of_.end(), [t](const std::vector<size_t>& tables) {
+          return std::find(tables.begin(), tables.end(), t) != tables.end();
         });
     if (!loaded) names.push_back(shards_[0].tables[t]->spec().name);
   }

@@ -10,20 +10,11 @@
 #include <string>
 #include <vector>
 
+#include "custom_ops/engine/segment_chain.h"
 #include "custom_ops/engine/table_group.h"
 #include "custom_ops/io/file_system.h"
 
 namespace adaptcp {
-
-struct RestoreFile {
-  std::string path;
-  SegmentKind kind = SegmentKind::kBase;
-  uint32_t interval = 0;
-  uint32_t shard = 0;  // of those at the time of the save
-  // What the manifest says of the file; another file in its place is refused.
-  uint64_t bytes = 0;
-  uint32_t footer_crc = 0;
-};
 
 // For each row of a key block the shard that it belongs to now. Called on several threads.
 using PartitionFunction = std::function<Status(const RowBlock& block, std::vector<int32_t>* shard)>;

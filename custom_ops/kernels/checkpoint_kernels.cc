@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Kernels of a cut's life (begin, drain, end) and of restore.
 
-#include <algorithm>
 #include <functional>
 #include <memory>
 #include <string>
@@ -10,24 +9,19 @@
 
 #include "custom_ops/engine/restorer.h"
 #include "custom_ops/kernels/background_op.h"
+#include "custom_ops/kernels/key_tensor.h"
+#include "custom_ops/kernels/segment_files.h"
 #include "custom_ops/kernels/table_group_resource.h"
 #include "tensorflow/core/framework/function.h"
 #include "tensorflow/core/framework/op_kernel.h"
 #include "tensorflow/core/lib/core/notification.h"
-#include "tensorflow/core/platform/tstring.h"
 
 namespace adaptcp {
 namespace {
 
 using tensorflow::OpKernelContext;
 using tensorflow::Tensor;
-using tensorflow::tstring;
 using GroupPtr = tensorflow::core::RefCountPtr<TableGroupResource>;
-
-std::string StringInput(OpKernelContext* context, int input) {
-  const tstring& value = context->input(input).scalar<tstring>()();
-  return std::string(value.data(), value.size());
-}
 
 Status EncodingFromName(const std::string& name, Encoding* encoding) {
   constexpr Encoding kAll[] = {Encoding::kRaw,     Encoding::kInt2, Encoding::kInt3,
@@ -120,14 +114,6 @@ class GroupsOp : public BackgroundOp {
   int num_groups_ = 1;
 };
 
-std::string SegmentJson(const WrittenSegment& segment) {
-  return Concat("{\"file_name\": \"", segment.file_name, "\", \"kind\": \"",
-                SegmentKindName(segment.kind), "\", \"bytes\": ", segment.summary.bytes,
-                ", \"rows\": ", segment.summary.rows,
-                ", \"tombstones\": ", segment.summary.tombstones,
-                ", \"footer_crc\": ", segment.summary.footer_crc, "}");
-}
-
 class DrainOp : public GroupsOp {
  public:
   explicit DrainOp(tensorflow::OpKernelConstruction* context) : GroupsOp(context) {
@@ -141,13 +127,10 @@ class DrainOp : public GroupsOp {
     ADAPTCP_RETURN_IF_ERROR(groups[0]->Drain(Files(), StringInput(context, 1),
                                              StringInput(context, 2),
                                              static_cast<size_t>(max_writers_), &result));
-    std::string segments;
-    for (const WrittenSegment& segment : result.segments) {
-      segments += Concat(segments.empty() ? "" : ", ", SegmentJson(segment));
-    }
     const CutCounts& counts = result.counts;
-    *json = Concat("{\"segments\": [", segments, "], \"rows_hot\": ", counts.rows_hot,
-                   ", \"rows_cold\": ", counts.rows_cold, ", \"tombstones\": ", counts.tombstones,
+    *json = Concat("{\"segments\": ", SegmentsJson(result.segments),
+                   ", \"rows_hot\": ", counts.rows_hot, ", \"rows_cold\": ", counts.rows_cold,
+                   ", \"tombstones\": ", counts.tombstones,
                    ", \"rows_saved_on_update\": ", counts.rows_saved_on_update,
                    ", \"rows_drained\": ", counts.rows_drained,
                    ", \"rows_prefetched\": ", counts.rows_prefetched,
@@ -170,34 +153,6 @@ class EndCutOp : public tensorflow::OpKernel {
                    ToTensorFlow(resource->group()->EndCut(context->input(1).scalar<bool>()())));
   }
 };
-
-Status KindFromName(const std::string& name, SegmentKind* kind) {
-  for (SegmentKind k : {SegmentKind::kBase, SegmentKind::kIncrement, SegmentKind::kDifferential}) {
-    if (name == SegmentKindName(k)) {
-      *kind = k;
-      return Status::OK();
-    }
-  }
-  return InvalidArgument("kinds: expected base, increment or differential, received '", name, "'");
-}
-
-// The keys of a block as TensorFlow's variables have them.
-Tensor KeyTensor(const RowBlock& block, KeyType type) {
-  const auto n = static_cast<tensorflow::int64>(block.rows());
-  if (type == KeyType::kString) {
-    Tensor keys(tensorflow::DT_STRING, {n});
-    for (int64_t i = 0; i < n; ++i) keys.flat<tstring>()(i) = block.string_keys[i];
-    return keys;
-  }
-  if (type == KeyType::kInt32) {
-    Tensor keys(tensorflow::DT_INT32, {n});
-    for (int64_t i = 0; i < n; ++i) keys.flat<int32_t>()(i) = static_cast<int32_t>(block.keys[i]);
-    return keys;
-  }
-  Tensor keys(tensorflow::DT_INT64, {n});
-  std::copy(block.keys.begin(), block.keys.end(), keys.flat<tensorflow::int64>().data());
-  return keys;
-}
 
 class RestoreOp : public GroupsOp {
  public:
@@ -222,7 +177,7 @@ class RestoreOp : public GroupsOp {
     options.slots = slots_;
     options.interval =
         static_cast<uint32_t>(context->input(num_groups_).scalar<tensorflow::int64>()());
-    ADAPTCP_RETURN_IF_ERROR(ReadFiles(context, &options.newest_first));
+    ADAPTCP_RETURN_IF_ERROR(ReadSegmentFiles(context, num_groups_ + 1, &options.newest_first));
     tensorflow::FunctionLibraryRuntime::Handle function;
     if (num_groups_ > 1) {
       const KeyType key_type = groups[0]->options().key_type;
@@ -280,34 +235,6 @@ class RestoreOp : public GroupsOp {
     const auto shards = results[0].flat<int32_t>();
     shard->assign(shards.data(), shards.data() + shards.size());
     return tensorflow::Status();
-  }
-
-  Status ReadFiles(OpKernelContext* context, std::vector<RestoreFile>* files) const {
-    const auto paths = context->input(num_groups_ + 1).flat<tstring>();
-    const auto kinds = context->input(num_groups_ + 2).flat<tstring>();
-    const auto intervals = context->input(num_groups_ + 3).flat<tensorflow::int64>();
-    const auto shards = context->input(num_groups_ + 4).flat<tensorflow::int64>();
-    const auto bytes = context->input(num_groups_ + 5).flat<tensorflow::int64>();
-    const auto crcs = context->input(num_groups_ + 6).flat<tensorflow::int64>();
-    const int64_t n = paths.size();
-    for (int64_t size :
-         {kinds.size(), intervals.size(), shards.size(), bytes.size(), crcs.size()}) {
-      if (size == n) continue;
-      return InvalidArgument("paths, kinds, intervals, shards, bytes and footer_crcs: expected ", n,
-                             " elements each");
-    }
-    for (int64_t i = 0; i < n; ++i) {
-      RestoreFile file;
-      file.path = std::string(paths(i).data(), paths(i).size());
-      ADAPTCP_RETURN_IF_ERROR(
-          KindFromName(std::string(kinds(i).data(), kinds(i).size()), &file.kind));
-      file.interval = static_cast<uint32_t>(intervals(i));
-      file.shard = static_cast<uint32_t>(shards(i));
-      file.bytes = static_cast<uint64_t>(bytes(i));
-      file.footer_crc = static_cast<uint32_t>(crcs(i));
-      files->push_back(std::move(file));
-    }
-    return Status::OK();
   }
 
   tensorflow::int64 saved_shards_;

@@ -154,4 +154,43 @@ slots: false loads the first table, the parameter, only.
 num_threads: threads that read, decode and insert.
 )doc");
 
+REGISTER_OP("AdaptcpCompact")
+    .Input("interval: int64")
+    .Input("directory: string")
+    .Input("file_prefix: string")
+    .Input("paths: string")
+    .Input("kinds: string")
+    .Input("intervals: int64")
+    .Input("shards: int64")
+    .Input("bytes: int64")
+    .Input("footer_crcs: int64")
+    .Output("result: string")
+    .Attr("key_dtype: {int64, int32, string}")
+    .Attr("group_name: string")
+    .Attr("shard: int >= 0 = 0")
+    .Attr("num_shards: int >= 1 = 1")
+    .Attr("num_threads: int >= 1 = 2")
+    .SetIsStateful()
+    .SetShapeFn(RestoreShape)
+    .Doc(R"doc(
+Merges the chain of one shard into segments of one base, from file to file, without any table. A restore
+of them gives the same rows, slots and trackers.
+
+interval: [] of the checkpoint, and so of the base.
+directory: [] existing directory, in any of TensorFlow's file systems.
+file_prefix: [] as of AdaptcpDrain.
+paths: [n] segments of this shard: the differential, the increments by falling interval, the base.
+kinds: [n] "base", "increment" or "differential".
+intervals: [n] of each segment.
+shards: [n] the shard of each segment.
+bytes: [n] size of each segment.
+footer_crcs: [n] checksum of each segment's footer, as AdaptcpDrain told it.
+result: [] string, a JSON object: segments (as of AdaptcpDrain), rows, stale_rows, bytes_read.
+key_dtype: of the group's keys.
+group_name: of the group.
+shard: its number.
+num_shards: how many the group has.
+num_threads: threads that read; each writes a segment of its own.
+)doc");
+
 }  // namespace adaptcp

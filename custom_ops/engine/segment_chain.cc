@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0
+// Opening, key pass and value pass of a chain.
+
+#include "custom_ops/engine/segment_chain.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "custom_ops/engine/parallel_for.h"
+
+namespace adaptcp {
+namespace {
+
+// A chain of increments may have more files than a process may have open.
+constexpr size_t kMaxOpenFiles = 256;
+
+using BlockNumber = std::pair<size_t, size_t>;  // segment, block
+
+bool SameCut(const RestoreFile& a, const RestoreFile& b) {
+  return a.kind == b.kind && a.interval == b.interval;
+}
+
+}  // namespace
+
+Status SegmentChain::Open(FileSystem* files, const ChainIdentity& identity,
+                          const std::vector<RestoreFile>& newest_first, size_t threads) {
+  segments_.resize(newest_first.size());
+  return ParallelFor(newest_first.size(), threads, [&](size_t i) {
+    const RestoreFile& file = newest_first[i];
+    Segment& segment = segments_[i];
+    segment.file = file;
+    ADAPTCP_RETURN_IF_ERROR(SegmentReader::Open(files, file.path, &segment.reader));
+    const SegmentReader& reader = *segment.reader;
+    if (reader.bytes() != file.bytes || reader.footer_crc() != file.footer_crc) {
+      return DataLoss(file.path, ": not the segment that the manifest names; expected ", file.bytes,
+                      " bytes with footer checksum ", file.footer_crc, ", found ", reader.bytes(),
+                      " bytes with ", reader.footer_crc());
+    }
+    ADAPTCP_RETURN_IF_ERROR(CheckHeader(identity, file, reader.header()));
+    segment.live.resize(reader.num_blocks());
+    if (newest_first.size() > kMaxOpenFiles) segment.reader->CloseFile();
+    return Status::OK();
+  });
+}
+
+Status SegmentChain::CheckHeader(const ChainIdentity& identity, const RestoreFile& file,
+                                 const SegmentHeader& header) {
+  if (header.group != identity.group || header.shard != file.shard ||
+      header.num_shards != identity.num_shards || header.key_type != identity.key_type) {
+    return InvalidArgument(file.path, ": expected rows of group '", identity.group, "' shard ",
+                           file.shard, " of ", identity.num_shards, " with ",
+                           KeyTypeName(identity.key_type), " keys, found group '", header.group,
+                           "' shard ", header.shard, " of ", header.num_shards, " with ",
+                           KeyTypeName(header.key_type), " keys");
+  }
+  if (header.kind != file.kind || header.interval != file.interval) {
+    return DataLoss(file.path, ": expected the ", SegmentKindName(file.kind), " of interval ",
+                    file.interval, ", found the ", SegmentKindName(header.kind), " of interval ",
+                    header.interval);
+  }
+  return Status::OK();
+}
+
+size_t SegmentChain::FewestRows() const {
+  size_t most = 0;
+  size_t rows = 0;
+  for (size_t i = 0; i < segments_.size(); ++i) {
+    const bool same_cut = i > 0 && SameCut(segments_[i].file, segments_[i - 1].file);
+    rows = (same_cut ? rows : 0) + segments_[i].reader->rows();
+    most = std::max(most, rows);
+  }
+  return most;
+}
+
+Status SegmentChain::ReadKeys(size_t threads,
+                              const std::function<Status(size_t, size_t, Live*)>& read) {
+  for (size_t begin = 0, end; begin < segments_.size(); begin = end) {
+    std::vector<BlockNumber> blocks;
+    for (end = begin; end < segments_.size(); ++end) {
+      if (!SameCut(segments_[end].file, segments_[begin].file)) break;
+      for (size_t b = 0; b < segments_[end].live.size(); ++b) blocks.emplace_back(end, b);
+    }
+    ADAPTCP_RETURN_IF_ERROR(ParallelFor(blocks.size(), threads, [&](size_t i) {
+      const auto [segment, block] = blocks[i];
+      return read(segment, block, &segments_[segment].live[block]);
+    }));
+  }
+  return Status::OK();
+}
+
+Status SegmentChain::ReadLive(
+    size_t threads, const std::function<Status(size_t, size_t, const Live&)>& load) const {
+  std::vector<BlockNumber> blocks;
+  for (size_t s = 0; s < segments_.size(); ++s) {
+    for (size_t b = 0; b < segments_[s].live.size(); ++b) {
+      if (!segments_[s].live[b].empty()) blocks.emplace_back(s, b);
+    }
+  }
+  return ParallelFor(blocks.size(), threads, [&](size_t i) {
+    const auto [segment, block] = blocks[i];
+    return load(segment, block, segments_[segment].live[block]);
+  });
+}
+
+}  // namespace adaptcp

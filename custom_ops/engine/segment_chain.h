@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+// The segments of a checkpoint, read newest first, and which of their rows are current.
+
+#ifndef ADAPTCP_ENGINE_SEGMENT_CHAIN_H_
+#define ADAPTCP_ENGINE_SEGMENT_CHAIN_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "custom_ops/engine/segment_reader.h"
+#include "custom_ops/io/file_system.h"
+
+namespace adaptcp {
+
+struct RestoreFile {
+  std::string path;
+  SegmentKind kind = SegmentKind::kBase;
+  uint32_t interval = 0;
+  uint32_t shard = 0;  // of those at the time of the save
+  // What the manifest says of the file; another file in its place is refused.
+  uint64_t bytes = 0;
+  uint32_t footer_crc = 0;
+};
+
+// What all segments of a chain have in common.
+struct ChainIdentity {
+  std::string group;
+  uint32_t num_shards = 1;  // at the time of the save
+  KeyType key_type = KeyType::kInt64;
+};
+
+class SegmentChain {
+ public:
+  // Per row of a block whether it is current.
+  using Live = std::vector<bool>;
+
+  // Opens the segments: of all shards that are read, the differentials, the increments by falling
+  // interval, the bases. `files` outlives the chain. InvalidArgument when one is of another group;
+  // DataLoss when one is damaged or not the file meant.
+  Status Open(FileSystem* files, const ChainIdentity& identity,
+              const std::vector<RestoreFile>& newest_first, size_t threads);
+
+  size_t size() const { return segments_.size(); }
+  const SegmentReader& reader(size_t segment) const { return *segments_[segment].reader; }
+  SegmentKind kind(size_t segment) const { return segments_[segment].file.kind; }
+
+  // How many rows there are at least: those of one cut.
+  size_t FewestRows() const;
+
+  // Calls `read` for every block, newest segments first: blocks of one cut and kind on several
+  // threads, since a key has one shard and so stands in one of them. It sets `live`, and leaves it
+  // empty when no row is current. Returns the first error.
+  Status ReadKeys(size_t threads,
+                  const std::function<Status(size_t segment, size_t block, Live* live)>& read);
+
+  // Calls `load` for each block that has a current row, on several threads.
+  Status ReadLive(
+      size_t threads,
+      const std::function<Status(size_t segment, size_t block, const Live& live)>& load) const;
+
+ private:
+  struct Segment {
+    RestoreFile file;
+    std::unique_ptr<SegmentReader> reader;
+    std::vector<Live> live;  // per block; empty when no row is
+  };
+
+  static Status CheckHeader(const ChainIdentity& identity, const RestoreFile& file,
+                            const SegmentHeader& header);
+
+  std::vector<Segment> segments_;
+};
+
+}  // namespace adaptcp
+
+#endif  // ADAPTCP_ENGINE_SEGMENT_CHAIN_H_
