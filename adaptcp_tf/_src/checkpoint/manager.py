@@ -20,8 +20,9 @@ from adaptcp_tf._src.checkpoint.building import (
 )
 from adaptcp_tf._src.checkpoint.dense import dense_variables, take_snapshot
 from adaptcp_tf._src.checkpoint.encodings import check_exact, decide
+from adaptcp_tf._src.checkpoint.observers import Observers
 from adaptcp_tf._src.checkpoint.options import CheckpointOptions
-from adaptcp_tf._src.checkpoint.outcomes import Outcomes, SaveReport
+from adaptcp_tf._src.checkpoint.outcomes import Outcomes
 from adaptcp_tf._src.checkpoint.restoring import (
     RestoreReport,
     Selection,
@@ -32,15 +33,17 @@ from adaptcp_tf._src.checkpoint.saving import Cut, Saver
 from adaptcp_tf._src.checkpoint.second_tier import (
     Reservation,
     SecondTier,
-    StorageStats,
     weak_call,
 )
 from adaptcp_tf._src.checkpoint.slowdown import SlowdownMeter
 from adaptcp_tf._src.checkpoint.tracking import check_all_tracked, most_bytes
 from adaptcp_tf._src.environment import check_is_right_keras
+from adaptcp_tf._src.history import HistoryLog
 from adaptcp_tf._src.manifest import Manifest, Position, Tiers
 from adaptcp_tf._src.policy import RestoreSample, make_policy
+from adaptcp_tf._src.reports import SaveReport, StorageStats
 from adaptcp_tf._src.storage.lock import DirectoryLock
+from adaptcp_tf._src.summaries import SummaryLog
 from adaptcp_tf._src.tables import (
     PrefetchTargets,
     TableGroup,
@@ -115,12 +118,14 @@ class CheckpointManager:
         )
         self._slowdown = SlowdownMeter()
         self._outcomes = Outcomes()
+        self._observers = self._make_observers()
         self._prefetch_targets = PrefetchTargets()
         self._skipped = 0
         self._saving: concurrent.futures.Future | None = None
         held = contextlib.ExitStack()
         lock = DirectoryLock(directory).acquire(steal=self._options.steal_lock)
         held.callback(_give_back, lock)
+        held.callback(self._observers.close)
         try:
             self._second = self._open_second_tier(lock)
             if self._second is not None:
@@ -133,6 +138,7 @@ class CheckpointManager:
                 self._slowdown,
                 self._options,
                 self._outcomes,
+                self._observers,
             )
         except BaseException:
             held.close()
@@ -537,6 +543,16 @@ class CheckpointManager:
                 )
             )
 
+    def _make_observers(self) -> Observers:
+        observers = Observers()
+        observers.add(HistoryLog(self._tiers))
+        if self._options.log_dir is not None:
+            observers.add(SummaryLog(self._options.log_dir, weak_call(self._storage_stats)))
+        return observers
+
+    def _storage_stats(self) -> StorageStats:
+        return self.storage
+
     def _open_second_tier(self, lock: DirectoryLock) -> SecondTier | None:
         if self._tiers.local is None:
             return None
@@ -545,6 +561,7 @@ class CheckpointManager:
             lock,
             self._options,
             self._outcomes,
+            self._observers,
             weak_call(self._device_of),
             weak_call(self._start_chain_anew),
         )

@@ -58,6 +58,8 @@ class CheckpointOptions:
         restore_threads: threads that read and insert during a restore.
         steal_lock: take the directory from another trainer that seems to be alive.
         progress: show a progress bar during restore; None shows it on terminals.
+        log_dir: where TensorBoard looks for event files; each checkpoint writes its scalars, and a
+            histogram of update rates, there as `adaptcp/*`. None writes none.
     """
 
     strategy: str | Policy = "adaptive"
@@ -80,6 +82,7 @@ class CheckpointOptions:
     restore_threads: int = 2
     steal_lock: bool = False
     progress: bool | None = None
+    log_dir: str | None = None
 
     def __post_init__(self) -> None:
         self._check(

@@ -8,45 +8,7 @@ import threading
 import time
 
 from adaptcp_tf import errors
-
-
-@dataclasses.dataclass(frozen=True)
-class SaveReport:
-    """What became of one checkpoint; rows count once a shard and table group.
-
-    Attributes:
-        step: the step.
-        kind: "base" or "delta".
-        hot_threshold: updates per interval from which a row is hot; above 1 none is.
-        rows_hot: rows written to differentials, or hot rows of a base.
-        rows_cold: rows written to increments, or the other rows of a base.
-        tombstones: removed keys written.
-        rows_saved_on_update: rows that training itself saved, just before it changed them.
-        rows_drained: rows saved in the background.
-        rows_prefetched: rows that `acp.data.prefetch` saved while the input was prepared.
-        bytes: size of the new files.
-        stall_ms: for how long training was held up, in milliseconds.
-        room_wait_ms: how much of that it waited for room in the buffer, in milliseconds.
-        seconds_to_durable: from the cut until it survives a power loss, in the buffer if there is
-            one.
-        seconds_to_uploaded: from the cut until it was durable in the directory; None while it is
-            not, and for checkpoints that were left out because a newer one was uploaded.
-    """
-
-    step: int
-    kind: str
-    hot_threshold: float
-    rows_hot: int
-    rows_cold: int
-    tombstones: int
-    rows_saved_on_update: int
-    rows_drained: int
-    rows_prefetched: int
-    bytes: int
-    stall_ms: float
-    room_wait_ms: float
-    seconds_to_durable: float
-    seconds_to_uploaded: float | None
+from adaptcp_tf._src.reports import SaveReport
 
 
 class Outcomes:
@@ -68,14 +30,19 @@ class Outcomes:
         with self._mutex:
             self._reports[report.step] = report
 
-    def uploaded(self, step: int, wall_time: float) -> None:
-        """Notes that a checkpoint, whose cut was at `wall_time`, is durable in the directory."""
+    def uploaded(self, step: int, wall_time: float) -> SaveReport | None:
+        """Notes that a checkpoint, whose cut was at `wall_time`, is durable in the directory.
+
+        Returns:
+            The completed report; None when an earlier process saved the checkpoint.
+        """
         with self._mutex:
             report = self._reports.get(step)
-            # An earlier process may have saved it.
-            if report is not None:
-                seconds = max(0.0, time.time() - wall_time)
-                self._reports[step] = dataclasses.replace(report, seconds_to_uploaded=seconds)
+            if report is None:
+                return None
+            seconds = max(0.0, time.time() - wall_time)
+            self._reports[step] = dataclasses.replace(report, seconds_to_uploaded=seconds)
+            return self._reports[step]
 
     def fail(self, failure: errors.CheckpointFailedError) -> None:
         """Notes a failure; one that nobody was told of yet is replaced."""

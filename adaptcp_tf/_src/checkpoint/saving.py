@@ -8,14 +8,16 @@ import functools
 import importlib.metadata
 import logging
 import time
+from collections.abc import Callable
 from typing import Any
 
 import tensorflow as tf
 
 from adaptcp_tf import errors
 from adaptcp_tf._src.checkpoint.dense import DenseSnapshot, write_bundle
+from adaptcp_tf._src.checkpoint.observers import Observers
 from adaptcp_tf._src.checkpoint.options import CheckpointOptions
-from adaptcp_tf._src.checkpoint.outcomes import Outcomes, SaveReport
+from adaptcp_tf._src.checkpoint.outcomes import Outcomes
 from adaptcp_tf._src.checkpoint.second_tier import Reservation, SecondTier
 from adaptcp_tf._src.checkpoint.slowdown import SlowdownMeter
 from adaptcp_tf._src.manifest import (
@@ -32,12 +34,14 @@ from adaptcp_tf._src.manifest import (
     segment_prefix,
 )
 from adaptcp_tf._src.policy import CutReport, Decision, Policy, RateHistogram
+from adaptcp_tf._src.reports import SaveReport
 from adaptcp_tf._src.storage import files
 from adaptcp_tf._src.storage.lock import DirectoryLock
 from adaptcp_tf._src.tables import TableGroup
 
 logger = logging.getLogger("adaptcp_tf")
 
+_KINDS = ("base", "increment", "differential")
 _PACKAGES = ("tensorflow", "tensorflow-recommenders-addons", "adaptcp_tf")
 
 
@@ -86,6 +90,7 @@ class Saver:
         slowdown: SlowdownMeter,
         options: CheckpointOptions,
         outcomes: Outcomes,
+        observers: Observers,
     ):
         self._tiers = tiers
         self._store = tiers.front
@@ -96,6 +101,7 @@ class Saver:
         self._last_cut_at = time.time()
         self._options = options
         self._outcomes = outcomes
+        self._observers = observers
         # The newest checkpoint of this run; the next delta builds on it.
         self.previous: Manifest | None = None
         # The newest step in the directory or the buffer.
@@ -130,14 +136,16 @@ class Saver:
             ) from error
         self.previous = manifest
         self.newest_step = cut.step
-        report = self._report(cut, segments, counts, dense)
+        report = self._report(cut, segments, counts, manifest)
         self._outcomes.add(report)
         if self._second is not None:
             self._second.committed(cut.reservation, manifest, attempt)
         for group in cut.groups:
             for shard in group.shards:
                 shard.end_cut(committed=True)
-        self._tell_policy(cut, report, segments)
+        rates = _rates_of(cut.groups)
+        self._tell_policy(cut, report, segments, rates)
+        self._observers.saved(report, rates)
         logger.info(
             "step %d saved as %s: %d hot and %d cold rows, %d removed, %.1f MB, stall %.2f ms, "
             "durable after %.2f s",
@@ -162,8 +170,13 @@ class Saver:
             self._second.written_directly(manifest, attempt)
         return self._second.elsewhere(manifest.files())
 
-    def _tell_policy(self, cut: Cut, report: SaveReport, segments: list[Segment]) -> None:
-        shards = [shard for group in cut.groups for shard in group.shards]
+    def _tell_policy(
+        self,
+        cut: Cut,
+        report: SaveReport,
+        segments: list[Segment],
+        rates: Callable[[], RateHistogram],
+    ) -> None:
         self._policy.observe(
             CutReport(
                 base=cut.base,
@@ -176,7 +189,7 @@ class Saver:
                 seconds_to_durable=report.seconds_to_durable,
                 # A clock that was set back must not make time run backwards.
                 interval_secs=max(0.0, cut.wall_time - self._last_cut_at),
-                rates=lambda: RateHistogram.of_sums(shard.rates() for shard in shards),
+                rates=rates,
             )
         )
         self._last_cut_at = cut.wall_time
@@ -250,13 +263,15 @@ class Saver:
         )
 
     def _report(
-        self, cut: Cut, segments: list[Segment], counts: dict[str, int], dense: Any
+        self, cut: Cut, segments: list[Segment], counts: dict[str, int], manifest: Manifest
     ) -> SaveReport:
         seconds = time.time() - cut.wall_time
-        dense_bytes = 0 if dense is None else sum(dense.files.values())
+        dense_bytes = 0 if manifest.dense is None else sum(manifest.dense.files.values())
+        sizes = {kind: sum(s.bytes for s in segments if s.kind == kind) for kind in _KINDS}
         return SaveReport(
             step=cut.step,
-            kind="base" if cut.base else "delta",
+            kind=manifest.kind,
+            wall_time=cut.wall_time,
             hot_threshold=cut.decision.hot_threshold,
             rows_hot=counts.get("rows_hot", 0),
             rows_cold=counts.get("rows_cold", 0),
@@ -264,7 +279,12 @@ class Saver:
             rows_saved_on_update=counts.get("rows_saved_on_update", 0),
             rows_drained=counts.get("rows_drained", 0),
             rows_prefetched=counts.get("rows_prefetched", 0),
-            bytes=sum(segment.bytes for segment in segments) + dense_bytes,
+            bytes=sum(sizes.values()) + dense_bytes,
+            **{f"bytes_{kind}": size for kind, size in sizes.items()},
+            bytes_dense=dense_bytes,
+            chain_length=manifest.interval - manifest.base_interval,
+            restore_bytes=manifest.totals["bytes"],
+            rho=_rho(manifest.policy),
             stall_ms=cut.stall_secs * 1e3 + counts.get("stall_nanos", 0) / 1e6,
             room_wait_ms=cut.reservation.wait_secs * 1e3,
             seconds_to_durable=seconds,
@@ -286,6 +306,18 @@ class Saver:
             discard_attempt(store, attempt)
         except errors.AdaptCPError as error:
             logger.warning("what is left of a failed checkpoint stays until later: %s", error)
+
+
+def _rho(policy: dict[str, Any]) -> float | None:
+    solution = policy.get("solution")
+    rho = solution.get("rho") if isinstance(solution, dict) else None
+    return float(rho) if isinstance(rho, (int, float)) else None
+
+
+def _rates_of(groups: list[TableGroup]) -> Callable[[], RateHistogram]:
+    """Measures the rates when it is called first, for whoever wants to know."""
+    shards = [shard for group in groups for shard in group.shards]
+    return functools.cache(lambda: RateHistogram.of_sums(shard.rates() for shard in shards))
 
 
 def _group_spec(group: TableGroup) -> GroupSpec:

@@ -12,36 +12,15 @@ from typing import Any
 
 from adaptcp_tf import errors
 from adaptcp_tf._src.checkpoint.buffer import LocalBuffer
+from adaptcp_tf._src.checkpoint.observers import Observers
 from adaptcp_tf._src.checkpoint.options import CheckpointOptions
 from adaptcp_tf._src.checkpoint.outcomes import Outcomes
 from adaptcp_tf._src.checkpoint.uploading import Uploader
 from adaptcp_tf._src.manifest import Manifest, Tiers, collect
+from adaptcp_tf._src.reports import StorageStats
 from adaptcp_tf._src.storage.lock import DirectoryLock
 
 logger = logging.getLogger("adaptcp_tf")
-
-
-@dataclasses.dataclass(frozen=True)
-class StorageStats:
-    """How far the two tiers are.
-
-    Attributes:
-        local_step: the newest step that is durable in the first tier, or None.
-        remote_step: the newest step that is durable in the directory, or None.
-        local_bytes: size of the files in the buffer, with those being written; 0 without one.
-        uploaded_bytes: uploaded by this process.
-        upload_retries: requests and uploads that were tried again.
-        superseded: checkpoints that were not uploaded, since a newer one was.
-        room_wait_secs: for how long training waited for room in the buffer.
-    """
-
-    local_step: int | None
-    remote_step: int | None
-    local_bytes: int = 0
-    uploaded_bytes: int = 0
-    upload_retries: int = 0
-    superseded: int = 0
-    room_wait_secs: float = 0.0
 
 
 @dataclasses.dataclass(frozen=True)
@@ -67,6 +46,7 @@ class SecondTier:
         lock: of the directory.
         options: how to save and keep.
         outcomes: where results are noted.
+        observers: who hears of uploads.
         device_of: the device of a group's shard, by name and number.
         on_broken: called when a file is lost that later checkpoints build on.
 
@@ -82,11 +62,13 @@ class SecondTier:
         lock: DirectoryLock,
         options: CheckpointOptions,
         outcomes: Outcomes,
+        observers: Observers,
         device_of: Callable[[str, int], str],
         on_broken: Callable[[], None],
     ):
         self._tiers = tiers
         self._outcomes = outcomes
+        self._observers = observers
         self._on_broken = on_broken
         self._room_wait_secs = 0.0
         self.lock = DirectoryLock(tiers.local.directory).acquire(steal=options.steal_lock)
@@ -262,7 +244,9 @@ class SecondTier:
         self._buffer.drop_unless(needed | self._uploader.needed())
 
     def _note_uploaded(self, manifest: Manifest) -> None:
-        self._outcomes.uploaded(manifest.step, manifest.wall_time)
+        report = self._outcomes.uploaded(manifest.step, manifest.wall_time)
+        if report is not None:
+            self._observers.uploaded(report)
 
     def _note_failure(self, failure: errors.CheckpointFailedError, broken: Manifest | None) -> None:
         logger.warning("%s", failure)

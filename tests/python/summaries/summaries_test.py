@@ -1,0 +1,211 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What TensorBoard gets: read back from the event files, and asked of TensorBoard itself."""
+
+import contextlib
+import json
+import subprocess
+import sys
+import threading
+import time
+import urllib.error
+import urllib.request
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import adaptcp_tf as acp
+from adaptcp_tf._src.policy import RateHistogram
+from adaptcp_tf._src.summaries import log
+from adaptcp_tf._src.summaries.scalars import rates_histogram
+from tests.support import checkpoints, models, processes, tables, two_tiers
+
+ALWAYS = {
+    "adaptcp/stall_ms",
+    "adaptcp/room_wait_ms",
+    "adaptcp/seconds_to_durable",
+    "adaptcp/rows/hot",
+    "adaptcp/rows/cold",
+    "adaptcp/rows/removed",
+    "adaptcp/rows/saved_on_update",
+    "adaptcp/rows/drained",
+    "adaptcp/rows/prefetched",
+    "adaptcp/bytes/base",
+    "adaptcp/bytes/increment",
+    "adaptcp/bytes/differential",
+    "adaptcp/bytes/dense",
+    "adaptcp/bytes/written",
+    "adaptcp/bytes/read_at_restore",
+    "adaptcp/tiers/buffer_bytes",
+    "adaptcp/tiers/uploaded_bytes",
+    "adaptcp/tiers/upload_retries",
+    "adaptcp/chain_length",
+}
+UPLOADED = {"adaptcp/seconds_to_uploaded", "adaptcp/upload_lag_secs"}
+RATES = "adaptcp/rows/update_rate"
+
+
+def events(log_dir):
+    """(step, tag) -> value or histogram, of every event."""
+    found = {}
+    for path in sorted(log_dir.glob("events.out.tfevents.*")):
+        for record in tf.data.TFRecordDataset(str(path)):
+            event = tf.compat.v1.Event.FromString(record.numpy())
+            for value in event.summary.value:
+                kind = value.WhichOneof("value")
+                found[event.step, value.tag] = getattr(value, kind)
+    return found
+
+
+def test_callback_writes_each_checkpoint(tmp_path):
+    model = models.build("functional")
+    callback = acp.keras.AdaptiveCheckpoint(
+        str(tmp_path / "run"), save_freq=3, when_busy="wait", log_dir=str(tmp_path / "logs")
+    )
+    model.fit(callback.resume(models.dataset(9)), epochs=1, callbacks=[callback], verbose=0)
+    callback.close()
+    found = events(tmp_path / "logs")
+    history = callback.history
+    assert [one["step"] for one in history] == [3, 6, 9]
+    for one in history:
+        tags = {tag for step, tag in found if step == one["step"]}
+        assert tags >= ALWAYS | UPLOADED | {RATES}
+        assert ("adaptcp/policy/threshold" in tags) == (one["hot_threshold"] <= 1)
+        for tag, name in (
+            ("stall_ms", "stall_ms"),
+            ("rows/cold", "rows_cold"),
+            ("rows/drained", "rows_drained"),
+            ("bytes/written", "bytes"),
+            ("chain_length", "chain_length"),
+        ):
+            assert found[one["step"], f"adaptcp/{tag}"] == pytest.approx(one[name])
+        assert found[one["step"], RATES].num > 0
+    assert found[3, "adaptcp/policy/threshold"] == pytest.approx(history[0]["hot_threshold"])
+    assert found[9, "adaptcp/policy/rho"] > 0, "solved by then"
+
+
+def test_upload_is_written_when_it_is_over(tmp_path):
+    with two_tiers.running(tmp_path) as run:
+        manager = run.manage(log_dir=str(tmp_path / "logs"))
+        run.save(manager, 1)
+        manager.wait()
+        manager.close()
+        (report,) = manager.reports
+    found = events(tmp_path / "logs")
+    lag = report.seconds_to_uploaded - report.seconds_to_durable
+    assert found[1, "adaptcp/upload_lag_secs"] == pytest.approx(lag, rel=1e-3, abs=1e-6)
+    assert found[1, "adaptcp/tiers/uploaded_bytes"] >= report.bytes
+
+
+def test_no_log_dir_writes_nothing(tmp_path):
+    checkpoints.chain(tmp_path)
+    assert not list(tmp_path.rglob("events.out*"))
+
+
+def test_threshold_of_cold_rows_is_left_out(tmp_path):
+    checkpoints.chain(tmp_path / "run", log_dir=str(tmp_path / "logs"))
+    tags = {tag for _, tag in events(tmp_path / "logs")}
+    assert "adaptcp/policy/threshold" not in tags and "adaptcp/policy/rho" not in tags
+
+
+def test_histogram_has_the_rows_at_their_rates():
+    rates = RateHistogram(np.array([4.0, 0.0, 5.0, 1.0]), np.array([0.1, 0.0, 0.5, 0.9]))
+    histogram = rates_histogram(rates)
+    assert list(histogram.bucket) == [4, 5, 1]
+    assert list(histogram.bucket_limit) == pytest.approx([0.3, 0.7, 1.0])
+    assert (histogram.num, histogram.min, histogram.max) == (10, 0.1, 0.9)
+    assert histogram.sum == pytest.approx(3.8)
+    assert rates_histogram(RateHistogram(np.zeros(1), np.zeros(1))).num == 0
+
+
+def test_nothing_is_written_on_the_thread_that_trains(tmp_path, monkeypatch):
+    threads = set()
+    write = log.SummaryLog._write
+
+    def noted(self, *arguments):
+        threads.add(threading.current_thread())
+        write(self, *arguments)
+
+    monkeypatch.setattr(log.SummaryLog, "_write", noted)
+    checkpoints.chain(tmp_path / "run", log_dir=str(tmp_path / "logs"))
+    assert threads and threading.current_thread() not in threads
+
+
+def test_unwritable_log_harms_no_checkpoint(tmp_path, caplog):
+    (tmp_path / "logs").write_text("a file")
+    with checkpoints.training(tmp_path / "run", log_dir=str(tmp_path / "logs")) as (manager, _, _):
+        checkpoints.save(manager, 1)
+        checkpoints.save(manager, 2)
+        assert manager.all_steps() == [1, 2]
+    assert len([r for r in caplog.records if "TensorBoard" in r.getMessage()]) == 1
+
+
+TF1_LOOP = """
+import sys
+import tensorflow as tf
+tf.compat.v1.disable_eager_execution()
+from adaptcp_tf._src.policy import RateHistogram
+from adaptcp_tf._src.reports import SaveReport, StorageStats
+from adaptcp_tf._src.summaries import SummaryLog
+import dataclasses, numpy as np
+values = {f.name: 1 for f in dataclasses.fields(SaveReport)}
+log = SummaryLog(sys.argv[1], lambda: StorageStats(1, 1))
+log.saved(SaveReport(**values), lambda: RateHistogram(np.ones(1), np.ones(1)))
+log.close()
+"""
+
+
+def test_program_without_eager_execution_writes_too(tmp_path):
+    command = [sys.executable, "-c", TF1_LOOP, str(tmp_path)]
+    subprocess.run(command, env=processes.ENVIRONMENT, check=True)
+    assert events(tmp_path)[1, "adaptcp/stall_ms"] == 1
+
+
+@contextlib.contextmanager
+def tensorboard(log_dir):
+    """Yields a function that asks a running TensorBoard for JSON."""
+    command = [sys.executable, "-m", "tensorboard.main", "--logdir", str(log_dir)]
+    command += ["--host", "127.0.0.1", "--port", "0", "--load_fast", "false"]
+    process = subprocess.Popen(
+        command, env=processes.ENVIRONMENT, stderr=subprocess.PIPE, text=True
+    )
+    address = None
+    for line in process.stderr:
+        if "http://" in line:
+            address = line[line.index("http://") :].split()[0].rstrip("/")
+            break
+    assert address, "TensorBoard did not start"
+    threading.Thread(target=process.stderr.read, daemon=True).start()
+
+    def ask(path):
+        with urllib.request.urlopen(f"{address}/{path}", timeout=30) as answer:
+            return json.load(answer)
+
+    try:
+        yield ask
+    finally:
+        process.terminate()
+        process.wait()
+
+
+def test_tensorboard_shows_them(tmp_path):
+    with checkpoints.training(
+        tmp_path / "run", strategy="adaptive", log_dir=str(tmp_path / "logs")
+    ) as (manager, users, _):
+        for step in (10, 20, 30):
+            tables.fill(users, range(step), seed=step)
+            checkpoints.save(manager, step)
+    with tensorboard(tmp_path / "logs") as ask:
+        deadline = time.monotonic() + 60
+        tags = {}
+        while not tags and time.monotonic() < deadline:
+            with contextlib.suppress(urllib.error.URLError):
+                tags = ask("data/plugin/scalars/tags").get(".", {})
+            time.sleep(0.2)
+        assert set(tags) >= ALWAYS | UPLOADED | {"adaptcp/policy/threshold"}
+        points = ask("data/plugin/scalars/scalars?run=.&tag=adaptcp%2Fbytes%2Fwritten")
+        written = [report.bytes for report in manager.reports]
+        assert [(step, value) for _, step, value in points] == list(zip((10, 20, 30), written))
+        assert RATES in ask("data/plugin/histograms/tags")["."]
+        bins = ask(f"data/plugin/histograms/histograms?run=.&tag={RATES.replace('/', '%2F')}")
+        assert [step for _, step, _ in bins] == [10, 20, 30]
