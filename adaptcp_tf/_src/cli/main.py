@@ -8,10 +8,27 @@ import sys
 from collections.abc import Sequence
 
 from adaptcp_tf import errors
-from adaptcp_tf._src.cli import export, simulate
+from adaptcp_tf._src.cli import compact, diff, export, gc, ls, plot, show, simulate, verify
 
 _PROBLEM_FOUND = 1
 _WRONG_USE = 2
+_INTERRUPTED = 130  # what shells expect of SIGINT
+
+_VERBS = (ls, show, verify, diff, gc, compact, export, plot, simulate)
+
+_TEXT = """Looks at, checks, tidies up, converts and compares checkpoints of TFRA tables.
+
+Needs neither the model nor its code. DIR is where training saves: a path, a
+URI such as s3://bucket/run1, or the local buffer of a run.
+"""
+
+_MORE = """`adaptcp VERB --help` explains a verb. Exit status: 0 good, 1 a problem was
+found, 2 wrong use.
+
+Start with:
+  adaptcp ls DIR        which checkpoints there are
+  adaptcp verify DIR    whether they are good
+"""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -24,10 +41,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
         The exit status: 0 good, 1 a problem was found, 2 wrong use.
     """
     parser = argparse.ArgumentParser(
-        prog="adaptcp", description="Checkpoints of TFRA tables: look, plan, compare."
+        prog="adaptcp",
+        description=_TEXT,
+        epilog=_MORE,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     verbs = parser.add_subparsers(dest="verb", required=True, metavar="VERB")
-    for verb in (export, simulate):
+    for verb in _VERBS:
         verb.add_parser(verbs)
     args = parser.parse_args(arguments)
     try:
@@ -38,3 +58,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except errors.AdaptCPError as error:
         print(f"adaptcp {args.verb}: {error}", file=sys.stderr)
         return _PROBLEM_FOUND
+    except KeyboardInterrupt:
+        print(f"adaptcp {args.verb}: interrupted", file=sys.stderr)
+        return _INTERRUPTED

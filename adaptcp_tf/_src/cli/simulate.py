@@ -44,11 +44,12 @@ _COLUMNS = (
 
 _DESCRIPTION = """Compares strategies without a table: only which rows are updated counts.
 
-Rows follow Zipf's law (--rows, --updates, --skew), or come from --trace: a text file with a line per
-interval, the numbers of the rows that it updates, from 0, separated by spaces.
+Rows follow Zipf's law (--rows, --updates, --skew), or come from --trace: a text
+file with a line per interval, the numbers of the rows that it updates, from 0,
+separated by spaces.
 
 Example:
-  adaptcp simulate --rows 10000000000 --updates 50000000 --shards 64 --interval-secs 600
+  adaptcp simulate --rows 1e10 --updates 5e7 --shards 64 --interval-secs 600
 """
 
 

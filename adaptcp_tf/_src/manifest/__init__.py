@@ -9,6 +9,7 @@ from adaptcp_tf._src.manifest.retention import (
     DeletionPlan,
     collect,
     discard_attempt,
+    garbage_of,
     plan_deletions,
 )
 from adaptcp_tf._src.manifest.store import CheckpointStore
@@ -40,6 +41,7 @@ __all__ = [
     "discard_attempt",
     "encode_manifest",
     "extend_chain",
+    "garbage_of",
     "plan_deletions",
     "restore_order",
     "segment_prefix",

@@ -119,6 +119,22 @@ def is_attempt_dir(name: str) -> bool:
     return _ATTEMPT_DIR.fullmatch(name) is not None
 
 
+def step_of_attempt(attempt: str) -> int:
+    """Reads the step out of the directory of an attempt.
+
+    Example:
+        >>> step_of_attempt("segments/0000000000001200-0badcafe")
+        1200
+
+    Args:
+        attempt: what `new_attempt_dir` returned.
+
+    Returns:
+        The step.
+    """
+    return int(attempt.rpartition("/")[2].split("-")[0])
+
+
 def is_attempt_file(name: str) -> bool:
     """Tells whether a name inside an attempt's directory is one that we give to files.
 

@@ -131,6 +131,31 @@ def collect(
         return CollectReport(plan.keep_steps, plan.delete_steps, tuple(deleted), unreadable)
 
 
+def garbage_of(store: CheckpointStore, keep: frozenset[str]) -> list[str]:
+    """Lists what a collection would delete.
+
+    Example:
+        >>> garbage_of(CheckpointStore(directory), frozenset())
+        []
+
+    Args:
+        store: the directory of checkpoints.
+        keep: files, and directories of attempts, that stay; relative to the directory.
+
+    Returns:
+        The files of ours that do not stay, relative to the directory.
+
+    Raises:
+        StorageError: if something could not be listed.
+    """
+    return [
+        path
+        for attempt in store.attempt_dirs()
+        if attempt not in keep
+        for path in _doomed(attempt, store.list_dir(attempt), keep)
+    ]
+
+
 def discard_attempt(store: CheckpointStore, attempt: str) -> tuple[str, ...]:
     """Deletes the files of a save that failed, at once, so that a full disk gets room again.
 
@@ -197,13 +222,16 @@ def _sweep_if_changed(store: CheckpointStore, attempt: str, keep: frozenset[str]
 
 def _sweep(store: CheckpointStore, attempt: str, keep: frozenset[str]) -> list[str]:
     """Deletes our files in an attempt's directory but those to keep; then it, if it is empty."""
-    deleted = []
     found = store.list_dir(attempt)
-    for name in found:
-        relative = f"{attempt}/{name}"
-        if names.is_attempt_file(name) and relative not in keep:
-            files.delete_file(store.path(relative))
-            deleted.append(relative)
-    if len(deleted) == len(found):
+    doomed = _doomed(attempt, found, keep)
+    for relative in doomed:
+        files.delete_file(store.path(relative))
+    if len(doomed) == len(found):
         files.delete_dir_if_empty(store.path(attempt))
-    return deleted
+    return doomed
+
+
+def _doomed(attempt: str, found: Sequence[str], keep: frozenset[str]) -> list[str]:
+    """Those of the names in an attempt's directory that are ours and not to be kept, as paths."""
+    ours = (f"{attempt}/{name}" for name in found if names.is_attempt_file(name))
+    return [relative for relative in ours if relative not in keep]

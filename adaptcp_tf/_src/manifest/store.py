@@ -349,7 +349,4 @@ class CheckpointStore:
 
     def _new_dirs(self, manifest: Manifest, elsewhere: Collection[str]) -> list[str]:
         """Returns the directories that hold files of this cut and not of earlier ones."""
-        paths = [s.path for s in manifest.segments if s.interval == manifest.interval]
-        if manifest.dense is not None:
-            paths.extend(manifest.dense.paths())
-        return sorted({path.rsplit("/", 1)[0] for path in paths if path not in elsewhere})
+        return sorted({p.rsplit("/", 1)[0] for p in manifest.new_files() if p not in elsewhere})

@@ -202,3 +202,10 @@ class Manifest:
         if self.dense is not None:
             sizes.update(self.dense.paths())
         return sizes
+
+    def new_files(self) -> dict[str, int]:
+        """Returns the same of the files that were written for this checkpoint, not for earlier ones."""
+        sizes = {s.path: s.bytes for s in self.segments if s.interval == self.interval}
+        if self.dense is not None:
+            sizes.update(self.dense.paths())
+        return sizes
