@@ -4,6 +4,8 @@
 They end without the interpreter's own end, in which tensorflow-io may abort.
 """
 
+import contextlib
+import io
 import json
 import os
 import sys
@@ -13,7 +15,7 @@ from pathlib import Path
 import tensorflow_io  # noqa: F401, which registers s3://
 
 import adaptcp_tf as acp
-from adaptcp_tf import errors
+from adaptcp_tf import cli, errors
 from adaptcp_tf._src.storage import files
 from tests.support import models
 
@@ -48,6 +50,16 @@ def save_in_a_loop(directory, out, batches):
             manager.wait()
     manager.close()
     _write(out, models.parts(model))
+
+
+def command_line(directory, out, commands):
+    """Runs `adaptcp VERB DIRECTORY ...` for each of some commands; writes what they print as JSON."""
+    printed = []
+    for verb, *arguments in commands:
+        with contextlib.redirect_stdout(io.StringIO()) as shown:
+            status = cli.main([verb, directory, *arguments, "--json"])
+        printed.append({"status": status, **json.loads(shown.getvalue())})
+    _write(out, printed)
 
 
 def restore(directory, out):

@@ -97,10 +97,10 @@ def _draw_bytes(axes: Axes, run: _Run) -> None:
         axes.bar(run.steps, sizes, run.width, bottom=floor, color=color, label=label, linewidth=0)
         floor += sizes
     axes.set_title("Written by each checkpoint")
-    axes.set_ylabel("bytes")
     axes.yaxis.set_major_formatter(ticker.EngFormatter(unit="B"))
-    axes.set_ylim(0, max(floor.max() * 1.15, 1))
-    axes.legend(loc="upper right", ncols=4)
+    axes.set_ylim(0, max(floor.max() * 1.03, 1))
+    axes.tick_params(labelbottom=True)
+    _legend(axes)
 
 
 def _draw_stall(axes: Axes, run: _Run) -> None:
@@ -109,7 +109,7 @@ def _draw_stall(axes: Axes, run: _Run) -> None:
     median = np.nanmedian(stall) if np.isfinite(stall).any() else np.nan
     if np.isfinite(median):
         axes.axhline(median, color=_SECOND, linewidth=1, label=f"median {median:.2g} ms")
-        axes.legend(loc="upper right")
+        _legend(axes)
     positive = stall[np.isfinite(stall) & (stall > 0)]
     if len(positive) and positive.max() > 10 * positive.min():
         axes.set_yscale("log")
@@ -124,10 +124,12 @@ def _draw_stall(axes: Axes, run: _Run) -> None:
 def _draw_threshold(axes: Axes, run: _Run) -> None:
     threshold = run.column("hot_threshold")
     threshold[threshold > 1] = np.nan
-    axes.set_title("Hot threshold")
+    known = np.isfinite(threshold)
+    gaps = known.any() and not known.all()
+    axes.set_title("Hot threshold" + (", gaps where all rows are cold" if gaps else ""))
     axes.set_ylabel("updates per interval")
     axes.set_ylim(0, 1.05)
-    if np.isfinite(threshold).any():
+    if known.any():
         axes.step(run.steps, threshold, where="post", color=_LINE, linewidth=1.8)
         axes.plot(run.steps, threshold, ".", color=_LINE, markersize=4)
     else:
@@ -139,19 +141,18 @@ def _draw_upload(axes: Axes, run: _Run) -> None:
     uploaded = run.column("seconds_to_uploaded")
     buffered = np.isfinite(uploaded) & (uploaded > durable)
     axes.plot(run.steps, durable, ".-", color=_LINE, linewidth=1, markersize=4)
-    labels = [("durable in the buffer" if buffered.any() else "durable", durable, _LINE)]
+    labels = [("buffer" if buffered.any() else "directory", durable, _LINE)]
     if buffered.any():
         lag = np.where(np.isfinite(uploaded), uploaded, np.nan)
         axes.plot(run.steps, lag, ".", color=_SECOND, markersize=5)
         axes.vlines(run.steps, durable, lag, color=_SECOND, linewidth=0.8, alpha=0.4)
-        labels.append(("durable in the directory", lag, _SECOND))
+        labels.append(("directory: upload lag", lag, _SECOND))
     for label, _, color in labels:
         axes.plot([], [], ".-", color=color, label=label)
-    axes.set_title("Time until durable, and upload lag" if buffered.any() else "Time until durable")
-    axes.set_ylabel("seconds after the cut")
+    axes.set_title("Durable after")
+    axes.set_ylabel("seconds")
     axes.set_ylim(bottom=0)
-    axes.legend(loc="upper right")
-    axes.margins(y=0.25)
+    _legend(axes)
 
 
 def _draw_chain(axes: Axes, run: _Run) -> None:
@@ -165,9 +166,14 @@ def _draw_chain(axes: Axes, run: _Run) -> None:
     right.set_ylabel("bytes that a restore reads", color=_SECOND)
     right.set_ylim(bottom=0)
     right.yaxis.set_major_formatter(ticker.EngFormatter(unit="B"))
-    right.tick_params(colors=_FAINT, labelsize=9, length=0)
+    right.tick_params(colors=_FAINT, labelsize=9, length=0, pad=8)
     for spine in right.spines.values():
         spine.set_visible(False)
+
+
+def _legend(axes: Axes) -> None:
+    """Beside the title, where no data are."""
+    axes.legend(loc="lower right", bbox_to_anchor=(1.0, 1.0), ncols=4, borderpad=0.2)
 
 
 def _say(axes: Axes, text: str) -> None:
@@ -175,7 +181,6 @@ def _say(axes: Axes, text: str) -> None:
 
 
 def _tidy(axes: Axes, with_label: bool) -> None:
-    axes.title.set(fontsize=11.5, fontweight="bold", color=_TEXT)
     axes.set_title(axes.get_title(), loc="left", fontsize=11.5, fontweight="bold", color=_TEXT)
     axes.set_title("", loc="center")
     axes.grid(axis="y", color="#e4e7eb", linewidth=0.8)
@@ -183,7 +188,8 @@ def _tidy(axes: Axes, with_label: bool) -> None:
     for side in ("top", "right", "left"):
         axes.spines[side].set_visible(False)
     axes.spines["bottom"].set_color("#cbd2d9")
-    axes.tick_params(colors=_FAINT, labelsize=9, length=0)
+    axes.tick_params(which="both", colors=_FAINT, labelsize=9, length=0)
+    axes.xaxis.set_major_locator(ticker.MaxNLocator(6, integer=True))
     axes.yaxis.label.set(fontsize=9.5)
     axes.xaxis.set_major_formatter(ticker.StrMethodFormatter("{x:,.0f}"))
     if with_label:

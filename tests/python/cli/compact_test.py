@@ -13,7 +13,7 @@ import pytest
 
 from adaptcp_tf._src.manifest import CheckpointStore
 from adaptcp_tf.cli import main
-from tests.support import checkpoints, faults, models, processes, tables
+from tests.support import checkpoints, faults, models, processes, tables, two_tiers
 
 
 @pytest.fixture(scope="module")
@@ -141,6 +141,29 @@ def test_damage_leaves_all_as_it_was(run, capsys):
 
 def test_no_checkpoint_is_wrong_use(tmp_path):
     assert main(["compact", str(tmp_path)]) == 2
+
+
+def test_checkpoint_that_still_waits_in_a_buffer_is_uploaded_after_it(tmp_path):
+    """It builds on the chain that was compacted, whose files stay."""
+    with two_tiers.running(tmp_path) as run:
+        manager = run.manage(base_every=None, strategy="incremental")
+        for step in (1, 2):
+            run.save(manager, step)
+            manager.wait()
+        two_tiers.stop_answering()
+        run.save(manager, 3)
+        run.close_while_away(manager)
+        # The lock that could not be given back is this process's own.
+        (run.remote / "adaptcp.lock").unlink()
+        assert main(["compact", run.directory]) == 0
+        assert CheckpointStore(run.remote).read(2).kind == "base"
+        manager = run.manage()
+        manager.wait()
+        manager.close()
+        assert two_tiers.steps_in(run.remote) == [1, 2, 3]
+        assert run.restored(2) == run.expected[2]
+        assert run.restored(3) == run.expected[3]
+        assert main(["verify", run.directory]) == 0
 
 
 COMPACT = """

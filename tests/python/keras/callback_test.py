@@ -140,9 +140,11 @@ def test_history_tells_of_every_checkpoint(tmp_path):
     fit(callback)
     callback.wait()
     assert set(callback.history[0]) == {
-        *("step", "kind", "hot_threshold", "rows_hot", "rows_cold", "tombstones"),
+        *("step", "kind", "wall_time", "hot_threshold", "rows_hot", "rows_cold", "tombstones"),
         *("rows_saved_on_update", "rows_drained", "rows_prefetched"),
-        *("bytes", "stall_ms", "room_wait_ms", "seconds_to_durable"),
+        *("bytes", "bytes_base", "bytes_increment", "bytes_differential", "bytes_dense"),
+        *("chain_length", "restore_bytes", "rho"),
+        *("stall_ms", "room_wait_ms", "seconds_to_durable"),
         "seconds_to_uploaded",
     }
     assert [report["kind"] for report in callback.history] == ["base", "delta", "delta"]

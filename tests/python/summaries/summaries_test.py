@@ -3,6 +3,7 @@
 
 import contextlib
 import json
+import shutil
 import subprocess
 import sys
 import threading
@@ -13,6 +14,7 @@ import urllib.request
 import numpy as np
 import pytest
 import tensorflow as tf
+from matplotlib import image
 
 import adaptcp_tf as acp
 from adaptcp_tf._src.policy import RateHistogram
@@ -42,6 +44,7 @@ ALWAYS = {
     "adaptcp/chain_length",
 }
 UPLOADED = {"adaptcp/seconds_to_uploaded", "adaptcp/upload_lag_secs"}
+BROWSER = shutil.which("chromium")
 RATES = "adaptcp/rows/update_rate"
 
 
@@ -163,7 +166,7 @@ def test_program_without_eager_execution_writes_too(tmp_path):
 
 @contextlib.contextmanager
 def tensorboard(log_dir):
-    """Yields a function that asks a running TensorBoard for JSON."""
+    """Yields the address of a running TensorBoard."""
     command = [sys.executable, "-m", "tensorboard.main", "--logdir", str(log_dir)]
     command += ["--host", "127.0.0.1", "--port", "0", "--load_fast", "false"]
     process = subprocess.Popen(
@@ -177,15 +180,19 @@ def tensorboard(log_dir):
     assert address, "TensorBoard did not start"
     threading.Thread(target=process.stderr.read, daemon=True).start()
 
-    def ask(path):
-        with urllib.request.urlopen(f"{address}/{path}", timeout=30) as answer:
-            return json.load(answer)
-
     try:
-        yield ask
+        yield address
     finally:
         process.terminate()
         process.wait()
+
+
+def browse(address, profile, option):
+    """Opens a page in a browser without a window; returns what it prints."""
+    command = [BROWSER, "--headless", "--no-sandbox", "--disable-gpu", "--window-size=1500,1500"]
+    command += [f"--user-data-dir={profile}", "--virtual-time-budget=30000", option, address]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True)
+    return done.stdout
 
 
 def test_tensorboard_shows_them(tmp_path):
@@ -195,7 +202,12 @@ def test_tensorboard_shows_them(tmp_path):
         for step in (10, 20, 30):
             tables.fill(users, range(step), seed=step)
             checkpoints.save(manager, step)
-    with tensorboard(tmp_path / "logs") as ask:
+    with tensorboard(tmp_path / "logs") as address:
+
+        def ask(path):
+            with urllib.request.urlopen(f"{address}/{path}", timeout=30) as answer:
+                return json.load(answer)
+
         deadline = time.monotonic() + 60
         tags = {}
         while not tags and time.monotonic() < deadline:
@@ -209,3 +221,13 @@ def test_tensorboard_shows_them(tmp_path):
         assert RATES in ask("data/plugin/histograms/tags")["."]
         bins = ask(f"data/plugin/histograms/histograms?run=.&tag={RATES.replace('/', '%2F')}")
         assert [step for _, step, _ in bins] == [10, 20, 30]
+        if BROWSER is not None:  # .ci/system_packages installs it where the system has one
+            picture = tmp_path / "tensorboard.png"
+            page = f"{address}/?tagFilter=stall|threshold|update_rate#timeseries"
+            html = browse(page, tmp_path / "profile", "--dump-dom")
+            for tag in ("adaptcp/stall_ms", "adaptcp/policy/threshold", RATES):
+                assert tag in html
+            browse(page, tmp_path / "profile", f"--screenshot={picture}")
+            pixels = image.imread(picture)
+            assert pixels.shape[:2] == (1500, 1500)
+            assert len(np.unique(pixels.reshape(-1, pixels.shape[2])[::97], axis=0)) > 20
