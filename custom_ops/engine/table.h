@@ -26,6 +26,9 @@ class Table {
 
   // Inserts or replaces n rows, laid out like Read's.
   virtual Status Write(const int64_t* keys, size_t n, const char* values) = 0;
+
+  // Rows, as far as can be told while others write.
+  virtual size_t Size() = 0;
 };
 
 }  // namespace adaptcp

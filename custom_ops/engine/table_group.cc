@@ -233,6 +233,9 @@ Status TableGroup::Adopt(const int64_t* keys, size_t n) {
 GroupStats TableGroup::Stats() {
   SharedLock gate(&gate_);
   GroupStats stats;
+  for (const auto& table : tables_) {
+    stats.table_rows.push_back(table->Size());
+  }
   const TrackerSize size = tracker_.MeasureSize();
   stats.rows = size.rows;
   stats.rows_to_save = size.rows_to_save;

@@ -42,6 +42,7 @@ struct DrainResult {
 };
 
 struct GroupStats {
+  std::vector<uint64_t> table_rows;  // of each table, just before `rows` was counted
   uint64_t rows = 0;           // keys that some table of the group may hold
   uint64_t rows_to_save = 0;   // at most, by a cut now that is not a base, tombstones aside
   uint64_t tracker_bytes = 0;  // memory of the tracker

@@ -93,8 +93,13 @@ class GroupStatsOp : public tensorflow::OpKernel {
     tensorflow::Tensor* output;
     OP_REQUIRES_OK(context, context->allocate_output(0, tensorflow::TensorShape({}), &output));
     const GroupStats stats = resource->group()->Stats();
+    std::string table_rows;
+    for (const uint64_t rows : stats.table_rows) {
+      table_rows += Concat(table_rows.empty() ? "" : ", ", rows);
+    }
     output->scalar<tensorflow::tstring>()() =
-        Concat("{\"rows\": ", stats.rows, ", \"rows_to_save\": ", stats.rows_to_save,
+        Concat("{\"rows\": ", stats.rows, ", \"table_rows\": [", table_rows,
+               "], \"rows_to_save\": ", stats.rows_to_save,
                ", \"tracker_bytes\": ", stats.tracker_bytes, ", \"interval\": ", stats.interval,
                ", \"base_required\": ", stats.base_required ? "true" : "false",
                ", \"cut_active\": ", stats.cut_active ? "true" : "false",

@@ -31,6 +31,7 @@ class LookupTable : public Table {
   const TableSpec& spec() const override { return spec_; }
   Status Read(const int64_t* keys, size_t n, char* values, uint8_t* present) override;
   Status Write(const int64_t* keys, size_t n, const char* values) override;
+  size_t Size() override { return table_->size(); }
 
  private:
   LookupTable(tensorflow::core::RefCountPtr<tensorflow::lookup::LookupInterface> table,

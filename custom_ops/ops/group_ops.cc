@@ -65,9 +65,9 @@ REGISTER_OP("AdaptcpGroupStats")
 Describes a group.
 
 group: [] resource of AdaptcpTableGroup.
-stats: [] string, a JSON object: rows (int), rows_to_save (int, at most, by a cut now that is not a
-  base), tracker_bytes (int), interval (int, the open one),
-  base_required (bool), cut_active (bool), restored_rows (int, by the latest restore so far).
+stats: [] string, a JSON object: rows (int), table_rows (of each table just before),
+  rows_to_save (int, at most, by a cut now that is not a base), tracker_bytes (int), interval (int,
+  the open one), base_required (bool), cut_active (bool), restored_rows (int, by the latest restore so far).
 )doc");
 
 REGISTER_OP("AdaptcpRateHistogram")

@@ -48,6 +48,11 @@ Status MemoryTable::Write(const int64_t* keys, size_t n, const char* values) {
   return Status::OK();
 }
 
+size_t MemoryTable::Size() {
+  MutexLock lock(&mu_);
+  return rows_.size();
+}
+
 Status MemoryTable::Remove(const int64_t* keys, size_t n) {
   {
     MutexLock lock(&mu_);

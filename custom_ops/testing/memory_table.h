@@ -25,6 +25,7 @@ class MemoryTable : public Table {
   const TableSpec& spec() const override { return spec_; }
   Status Read(const int64_t* keys, size_t n, char* values, uint8_t* present) override;
   Status Write(const int64_t* keys, size_t n, const char* values) override;
+  size_t Size() override;
 
   // Absent keys are fine.
   Status Remove(const int64_t* keys, size_t n);

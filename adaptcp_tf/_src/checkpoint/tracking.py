@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -11,7 +12,7 @@ import tensorflow as tf
 
 from adaptcp_tf import errors
 from adaptcp_tf._src.tables import GroupShard, TableGroup
-from adaptcp_tf._src.tables.tfra import adopt_strays, measure
+from adaptcp_tf._src.tables.tfra import adopt_strays
 
 logger = logging.getLogger("adaptcp_tf")
 
@@ -21,6 +22,8 @@ _MOST_STRAYS = 2
 # Of a row besides its values, with its share of indices; and of a file besides its rows.
 _KEY_BYTES = 40
 _FILE_BYTES = 16 << 10
+# An insert that is under way takes no longer.
+_OTHERS_SECS = 0.1
 
 
 def check_all_tracked(groups: Sequence[TableGroup]) -> list[dict[str, Any]]:
@@ -35,7 +38,7 @@ def check_all_tracked(groups: Sequence[TableGroup]) -> list[dict[str, Any]]:
     measured = []
     for group in groups:
         for shard in group.shards:
-            stats, surplus = measure(shard)
+            stats, surplus = _measure(shard)
             if max(surplus) > 0:
                 everywhere = len(surplus) > 1 and min(surplus) > 0
                 if everywhere or max(surplus) > _MOST_STRAYS:
@@ -45,7 +48,7 @@ def check_all_tracked(groups: Sequence[TableGroup]) -> list[dict[str, Any]]:
                         "or called for the first time."
                     )
                 _adopt(shard, surplus)
-                stats, _ = measure(shard)
+                stats, _ = _measure(shard)
             measured.append(stats)
     return measured
 
@@ -54,18 +57,19 @@ def _adopt(shard: GroupShard, surplus: Sequence[int]) -> None:
     keys = adopt_strays(shard, surplus)
     logger.warning(
         "TFRA variable %r has %d rows in %s that no update brought%s. TFRA may insert such a row while "
-        "a table grows. They are saved as others are.",
+        "a table grows. They are %ssaved as others are.",
         shard.group.name,
         max(surplus),
         ", ".join(repr(t.name) for t, extra in zip(shard.tables, surplus) if extra),
-        f", of key {', '.join(map(str, keys))}" if len(keys) <= _MOST_STRAYS else "",
+        "" if len(keys) not in range(1, _MOST_STRAYS + 1) else f", of key {', '.join(map(str, keys))}",
+        "" if len(keys) else "not ",
     )
 
 
 def most_bytes(
     groups: Sequence[TableGroup],
     stats: Sequence[dict[str, Any]],
-    variables: Mapping[str, tf.Variable],
+    variables: Mapping[str, tf.TensorSpec],
     *,
     base: bool,
 ) -> int:
@@ -76,7 +80,7 @@ def most_bytes(
     Args:
         groups: the table groups.
         stats: of each shard, as `check_all_tracked` returns them.
-        variables: the dense variables.
+        variables: what the dense variables are.
         base: whether every row is saved.
     """
     total = sum(v.dtype.size * (v.shape.num_elements() or 0) for v in variables.values())
@@ -88,3 +92,15 @@ def most_bytes(
         )
         total += _FILE_BYTES + row_bytes * measured["rows" if base else "rows_to_save"]
     return total
+
+
+def _measure(shard: GroupShard) -> tuple[dict[str, Any], list[int]]:
+    """Returns the shard's stats, and how many more rows each table holds than its tracker knows."""
+    stats = shard.stats()
+    table_rows = stats["table_rows"]
+    if max(table_rows) > stats["rows"]:
+        # Two threads may insert the same keys into two tables: one marks them, the other does not
+        # wait for it. The first is done soon; what it marks counts, what comes later does not.
+        time.sleep(_OTHERS_SECS)
+        stats = shard.stats()
+    return stats, [max(0, rows - stats["rows"]) for rows in table_rows]

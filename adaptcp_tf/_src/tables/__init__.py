@@ -10,8 +10,10 @@ from adaptcp_tf._src.tables.tfra import (
     unwatch,
     watch,
 )
+from adaptcp_tf._src.tables.tfra_graph import GraphTables
 
 __all__ = [
+    "GraphTables",
     "GroupShard",
     "PrefetchTargets",
     "TableGroup",

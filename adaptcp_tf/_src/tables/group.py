@@ -46,14 +46,14 @@ class AttachedTable:
 class GroupShard:
     """The tables of a group on one device, and their tracker."""
 
-    def __init__(self, group: TableGroup, shard: int, device: str):
+    def __init__(self, group: TableGroup, shard: int, device: str, handle: tf.Tensor | None = None):
         self.group = group
         self.shard = shard
         self.device = device
         self.tables: list[AttachedTable] = []
         # Unique in the process, so that no two groups ever share a tracker.
         self._shared_name = f"adaptcp_group_{os.getpid()}_{next(_handle_numbers)}"
-        self.handle = self._new_handle()
+        self.handle = self._new_handle() if handle is None else handle
 
     def _new_handle(self) -> tf.Tensor:
         with tf.device(self.device):
@@ -101,7 +101,7 @@ class GroupShard:
             ops.adaptcp_after_replace(self.handle, tf.constant([], self.group.key_dtype), tables)
 
     def stats(self) -> dict[str, Any]:
-        """Returns rows, rows_to_save, tracker_bytes, interval, base_required, cut_active, restored_rows."""
+        """Returns rows, table_rows, rows_to_save, tracker_bytes, interval, base_required, ..."""
         with tf.device(self.device):
             return json.loads(ops.adaptcp_group_stats(self.handle).numpy())
 
@@ -134,7 +134,15 @@ class TableGroup:
         name: the variable's name; what segments and manifests call the group.
         key_dtype: tf.int64, tf.int32 or tf.string.
         num_shards: one for each of the variable's devices.
+        partition: the variable's function from keys and the number of shards to shards.
         shards: the tracked shards, in the order of the devices.
+
+    Args:
+        name, key_dtype, partition: see above.
+        devices: of the shards.
+        clear: empties the tables of the group it is given, behind the trackers' back; None for a
+            group that is made anew for each restore.
+        handles: trackers that exist already, one a shard; None makes new ones.
     """
 
     def __init__(
@@ -143,19 +151,30 @@ class TableGroup:
         key_dtype: tf.DType,
         devices: Sequence[str],
         partition: Callable[[tf.Tensor, int], tf.Tensor],
+        *,
+        clear: Callable[[TableGroup], Any] | None = None,
+        handles: Sequence[tf.Tensor] | None = None,
     ):
         self.name = name
         self.key_dtype = key_dtype
         self.num_shards = len(devices)
-        self._partition = partition
+        self.partition = partition
+        self._clear = clear
         self._manager: weakref.ref[Any] | None = None
-        self.shards = [GroupShard(self, i, device) for i, device in enumerate(devices)]
+        self.shards = [
+            GroupShard(self, i, device, handles and handles[i]) for i, device in enumerate(devices)
+        ]
+
+    def clear(self) -> None:
+        """Empties the tables behind the trackers' back, for a restore."""
+        if self._clear is not None:
+            self._clear(self)
 
     def shards_of(self, keys: tf.Tensor) -> np.ndarray:
         """Asks the variable's partition function for the shards ([n] int32) of keys ([n])."""
         if self.num_shards == 1:
             return np.zeros(len(keys), np.int32)
-        return tf.cast(self._partition(keys, self.num_shards), tf.int32).numpy()
+        return tf.cast(self.partition(keys, self.num_shards), tf.int32).numpy()
 
     @property
     def manager(self) -> Any:
@@ -216,7 +235,7 @@ class TableGroup:
         if self.num_shards == 1:
             return []
         function = tf.function(
-            lambda keys: tf.cast(self._partition(keys, self.num_shards), tf.int32)
+            lambda keys: tf.cast(self.partition(keys, self.num_shards), tf.int32)
         )
         return [function.get_concrete_function(tf.TensorSpec([None], self.key_dtype))]
 

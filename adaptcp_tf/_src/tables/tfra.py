@@ -6,7 +6,6 @@ from __future__ import annotations
 import contextlib
 import sys
 import threading
-import time
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
@@ -24,9 +23,6 @@ with contextlib.redirect_stdout(sys.stderr):
     from tensorflow_recommenders_addons import dynamic_embedding as de
 
 _Table = de.CuckooHashTable
-
-# An insert that is under way takes no longer.
-_OTHERS_SECS = 0.1
 
 # What TFRA does by itself; the hooks below call it.
 _lookup = _Table.lookup
@@ -118,7 +114,34 @@ def discover_groups(
         if root is not None:
             for variable in _variables_below(root):
                 _collect(variable, found)
-    groups = [_group_of(parameter) for parameter in found.values()]
+    return _groups_of(found.values())
+
+
+def tracked_groups_of(graph: tf.Graph) -> list[TableGroup]:
+    """Finds the groups of all variables in a graph that were made with a TrackedTableCreator.
+
+    Attaches every slot that is in the graph by now.
+
+    Returns:
+        The groups, ordered by name; ops on them are part of the graph.
+
+    Raises:
+        InvalidOptionError: two variables have the same name, or a table cannot be checkpointed.
+    """
+    found: dict[int, de.Variable] = {}
+    for variable in _variables_in(graph):
+        if _is_always_tracked(variable):
+            _collect(variable, found)
+    return _groups_of(found.values())
+
+
+def untracked_variables_of(graph: tf.Graph) -> list[de.Variable]:
+    """Finds the variables in a graph that were made with another creator."""
+    return [v for v in _variables_in(graph) if not _is_always_tracked(v)]
+
+
+def _groups_of(parameters: Iterable[de.Variable]) -> list[TableGroup]:
+    groups = [_group_of(parameter) for parameter in parameters]
     names = [group.name for group in groups]
     if len(set(names)) < len(names):
         raise errors.InvalidOptionError(
@@ -126,6 +149,13 @@ def discover_groups(
             "names, since checkpoints know variables by name. Give each layer its own name."
         )
     return sorted(groups, key=lambda group: group.name)
+
+
+def saveables_of(group: TableGroup) -> list[Any]:
+    """Returns what TFRA has TF1 Savers save of a group: each table, or the variable as a whole."""
+    tables = [attached.table for shard in group.shards for attached in shard.tables]
+    holders = [*tables, *(_owners.get(id(table)) for table in tables)]
+    return [holder.saveable for holder in holders if hasattr(holder, "saveable")]
 
 
 def new_table(key_dtype: tf.DType, value_dtype: tf.DType, dim: int) -> Any:
@@ -139,23 +169,9 @@ def export_keys(attached: AttachedTable) -> tf.Tensor:
     return _export(attached.table)[0]
 
 
-def clear_tables(group: TableGroup) -> None:
-    """Empties the group's tables behind the tracker's back, for a restore."""
-    for shard in group.shards:
-        for attached in shard.tables:
-            _clear(attached.table)
-
-
-def measure(shard: GroupShard) -> tuple[dict[str, Any], list[int]]:
-    """Returns the shard's stats, and how many more rows each table holds than its tracker knows."""
-    sizes = [int(attached.table.size()) for attached in shard.tables]
-    stats = shard.stats()
-    if max(sizes) > stats["rows"]:
-        # Two threads may insert the same keys into two tables: one marks them, the other does not
-        # wait for it. The first is done soon; what it marks counts, what comes later does not.
-        time.sleep(_OTHERS_SECS)
-        stats = shard.stats()
-    return stats, [max(0, size - stats["rows"]) for size in sizes]
+def clear_tables(group: TableGroup) -> list[Any]:
+    """Empties the group's tables behind the tracker's back; returns the ops that do in a graph."""
+    return [_clear(attached.table) for shard in group.shards for attached in shard.tables]
 
 
 def adopt_strays(shard: GroupShard, surplus: Sequence[int]) -> np.ndarray:
@@ -167,11 +183,14 @@ def adopt_strays(shard: GroupShard, surplus: Sequence[int]) -> np.ndarray:
 
     Args:
         shard: the shard; nobody may update its tables meanwhile.
-        surplus: of each table, from `measure`.
+        surplus: of each table, how many more rows it holds than the tracker knows.
 
     Returns:
-        The keys [n] that count as updated.
+        The keys [n] that count as updated; none if the tables are a TF1 session's, which only the
+        session can read.
     """
+    if tf.is_symbolic_tensor(shard.tables[0].table.resource_handle):
+        return np.array([], np.int64)
     keys = [export_keys(attached).numpy() for attached in shard.tables]
     tracked = shard.stats()["rows"]
     strays = np.concatenate([k for k, extra in zip(keys, surplus) if extra])
@@ -179,6 +198,19 @@ def adopt_strays(shard: GroupShard, surplus: Sequence[int]) -> np.ndarray:
     strays = np.setdiff1d(strays, known)
     shard.adopt(tf.constant(strays, shard.group.key_dtype))
     return strays
+
+
+def _variables_in(graph: tf.Graph) -> list[de.Variable]:
+    return [variable for variable in list(_variables.values()) if _graph_of(variable) is graph]
+
+
+def _graph_of(variable: de.Variable) -> tf.Graph | None:
+    handle = variable.tables[0].resource_handle
+    return handle.graph if tf.is_symbolic_tensor(handle) else None
+
+
+def _is_always_tracked(variable: de.Variable) -> bool:
+    return all(getattr(table, "_adaptcp_always", False) for table in variable.tables)
 
 
 def _collect(variable: de.Variable, found: dict[int, de.Variable]) -> None:
@@ -245,7 +277,11 @@ def _group_of(parameter: de.Variable) -> TableGroup:
         if group is None:
             _check_can_track(parameter)
             group = TableGroup(
-                parameter.name, parameter.key_dtype, parameter.devices, parameter.partition_fn
+                parameter.name,
+                parameter.key_dtype,
+                parameter.devices,
+                parameter.partition_fn,
+                clear=clear_tables,
             )
             parameter._adaptcp_group = group
         for member in _members_of(parameter):
