@@ -6,7 +6,7 @@ from __future__ import annotations
 import collections
 import dataclasses
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, Protocol
 
 import tensorflow as tf
 
@@ -21,7 +21,59 @@ _BUNDLE_NAME = "dense"
 _OPTIONAL_PREFIX = "metrics/"
 
 
-def dense_variables(model: Any, optimizer: Any) -> dict[str, tf.Variable]:
+@dataclasses.dataclass(frozen=True)
+class DenseSnapshot:
+    """The values of the dense variables at a cut.
+
+    Attributes:
+        tensors: key -> value. These may be references: TensorFlow copies a variable's buffer when it
+            is next assigned to, and only while the reference lives.
+    """
+
+    tensors: dict[str, tf.Tensor]
+
+
+class DenseVariables(Protocol):
+    """The dense variables of a training, wherever they are."""
+
+    @property
+    def specs(self) -> Mapping[str, tf.TensorSpec]:
+        """Key -> what the variable is. Keys mean the same in every process."""
+
+    def snapshot(self) -> DenseSnapshot:
+        """Returns the values of this moment."""
+
+    def assign(self, values: Mapping[str, tf.Tensor]) -> None:
+        """Sets variables, by key."""
+
+
+class ModelVariables:
+    """Variables of eager TensorFlow, by key."""
+
+    def __init__(self, variables: Mapping[str, tf.Variable]):
+        self._variables = dict(variables)
+
+    @property
+    def specs(self) -> Mapping[str, tf.TensorSpec]:
+        """Key -> what the variable is."""
+        return {k: tf.TensorSpec(v.shape, v.dtype) for k, v in self._variables.items()}
+
+    def snapshot(self) -> DenseSnapshot:
+        """Holds on to the current value of each variable, without copying it."""
+        return DenseSnapshot(
+            {
+                key: tf.raw_ops.ReadVariableOp(resource=variable.handle, dtype=variable.dtype)
+                for key, variable in self._variables.items()
+            }
+        )
+
+    def assign(self, values: Mapping[str, tf.Tensor]) -> None:
+        """Sets variables, by key."""
+        for key, value in values.items():
+            self._variables[key].assign(value)
+
+
+def dense_variables(model: Any, optimizer: Any) -> ModelVariables:
     """Finds the dense variables of a training: weights, optimizer state, counters, metrics.
 
     Args:
@@ -29,8 +81,8 @@ def dense_variables(model: Any, optimizer: Any) -> dict[str, tf.Variable]:
         optimizer: its optimizer, or None; only one that the model does not hold itself matters.
 
     Returns:
-        key -> variable. Keys are paths of attribute names from the root, so they do not depend on
-        the names Keras makes up.
+        The variables. Keys are paths of attribute names from the root, so they do not depend on the
+        names Keras makes up.
     """
     found: dict[str, tf.Variable] = {}
     seen: set[int] = set()
@@ -41,7 +93,7 @@ def dense_variables(model: Any, optimizer: Any) -> dict[str, tf.Variable]:
     for prefix, holder in (("optimizer", getattr(model, "optimizer", None)), *roots.items()):
         _add(found, seen, _optimizer_weights(prefix, holder))
     _add(found, seen, _counters_and_metrics(model))
-    return found
+    return ModelVariables(found)
 
 
 def _add(
@@ -84,28 +136,6 @@ def _counters_and_metrics(model: Any) -> Iterator[tuple[str, tf.Variable]]:
             yield f"{_OPTIONAL_PREFIX}{i}/{metric.name}/{j}", variable
 
 
-@dataclasses.dataclass(frozen=True)
-class DenseSnapshot:
-    """The values of the dense variables at a cut.
-
-    Attributes:
-        tensors: key -> value. These are references: TensorFlow copies a variable's buffer when it
-            is next assigned to, and only while the reference lives.
-    """
-
-    tensors: dict[str, tf.Tensor]
-
-
-def take_snapshot(variables: dict[str, tf.Variable]) -> DenseSnapshot:
-    """Holds on to the current value of each variable, without copying it."""
-    return DenseSnapshot(
-        {
-            key: tf.raw_ops.ReadVariableOp(resource=variable.handle, dtype=variable.dtype)
-            for key, variable in variables.items()
-        }
-    )
-
-
 def write_bundle(snapshot: DenseSnapshot, directory: str, relative_dir: str) -> DenseBundle | None:
     """Writes a snapshot as a TensorFlow tensor bundle; it is durable on return.
 
@@ -145,7 +175,7 @@ def write_bundle(snapshot: DenseSnapshot, directory: str, relative_dir: str) -> 
     )
 
 
-def check_variables(bundle: DenseBundle | None, variables: dict[str, tf.Variable]) -> None:
+def check_variables(bundle: DenseBundle | None, variables: Mapping[str, tf.TensorSpec]) -> None:
     """Raises unless the saved dense variables are those of the model.
 
     Raises:
@@ -171,7 +201,7 @@ def check_variables(bundle: DenseBundle | None, variables: dict[str, tf.Variable
 
 
 def restore_variables(
-    bundle: DenseBundle | None, paths: Mapping[str, str], variables: dict[str, tf.Variable]
+    bundle: DenseBundle | None, paths: Mapping[str, str], variables: DenseVariables
 ) -> None:
     """Assigns the saved values; `check_variables` has passed.
 
@@ -187,7 +217,8 @@ def restore_variables(
     """
     if bundle is None:
         return
-    wanted = [v for v in bundle.variables if v.key in variables]
+    specs = variables.specs
+    wanted = [v for v in bundle.variables if v.key in specs]
     if not wanted:
         return
     index = ".index"
@@ -208,8 +239,7 @@ def restore_variables(
             "Restore another step.",
             path=prefix,
         ) from error
-    for saved, value in zip(wanted, values):
-        variables[saved.key].assign(value)
+    variables.assign({saved.key: value for saved, value in zip(wanted, values)})
 
 
 def _describe(dtype: str, shape: Any) -> str:

@@ -12,13 +12,6 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from adaptcp_tf import errors
-from adaptcp_tf._src.checkpoint.building import (
-    build_optimizer,
-    defer_until_built,
-    has_all_variables,
-    is_built,
-)
-from adaptcp_tf._src.checkpoint.dense import dense_variables, take_snapshot
 from adaptcp_tf._src.checkpoint.encodings import check_exact, decide
 from adaptcp_tf._src.checkpoint.observers import Observers
 from adaptcp_tf._src.checkpoint.options import CheckpointOptions
@@ -27,6 +20,7 @@ from adaptcp_tf._src.checkpoint.restoring import (
     RestoreReport,
     Selection,
     check_checkpoint,
+    find_manifest,
     load_checkpoint,
 )
 from adaptcp_tf._src.checkpoint.saving import Cut, Saver
@@ -36,22 +30,17 @@ from adaptcp_tf._src.checkpoint.second_tier import (
     weak_call,
 )
 from adaptcp_tf._src.checkpoint.slowdown import SlowdownMeter
+from adaptcp_tf._src.checkpoint.subject import ModelSubject, Subject
 from adaptcp_tf._src.checkpoint.tracking import check_all_tracked, most_bytes
 from adaptcp_tf._src.environment import check_is_right_keras
 from adaptcp_tf._src.history import HistoryLog
 from adaptcp_tf._src.manifest import Manifest, Position, Tiers
+from adaptcp_tf._src.ops.eagerly import eagerly
 from adaptcp_tf._src.policy import RestoreSample, make_policy
 from adaptcp_tf._src.reports import SaveReport, StorageStats
 from adaptcp_tf._src.storage.lock import DirectoryLock
 from adaptcp_tf._src.summaries import SummaryLog
-from adaptcp_tf._src.tables import (
-    PrefetchTargets,
-    TableGroup,
-    begin_cut,
-    discover_groups,
-    unwatch,
-    watch,
-)
+from adaptcp_tf._src.tables import PrefetchTargets, TableGroup, begin_cut
 
 logger = logging.getLogger("adaptcp_tf")
 
@@ -96,16 +85,25 @@ class CheckpointManager:
         variables: Iterable[Any] = (),
         options: CheckpointOptions | None = None,
     ):
-        self._model = model
-        self._optimizer = optimizer
-        self._variables = list(variables)
-        if model is None and optimizer is None and not self._variables:
-            raise errors.InvalidOptionError(
-                "There is nothing to save. Received: no model, optimizer or variables. Expected: "
-                "at least one of them."
-            )
         check_is_right_keras(model)
         check_is_right_keras(optimizer)
+        self._open(directory, ModelSubject(model, optimizer, variables), options)
+
+    @classmethod
+    def of_subject(
+        cls, directory: str, subject: Subject, options: CheckpointOptions | None = None
+    ) -> CheckpointManager:
+        """Makes a manager of something else than a model.
+
+        Raises:
+            As the constructor does.
+        """
+        manager = cls.__new__(cls)
+        manager._open(directory, subject, options)
+        return manager
+
+    def _open(self, directory: str, subject: Subject, options: CheckpointOptions | None) -> None:
+        self._subject = subject
         self._options = options or CheckpointOptions()
         self._tiers = Tiers(directory, self._options.local_dir)
         self._groups: list[TableGroup] = []
@@ -146,7 +144,7 @@ class CheckpointManager:
         if self._second is not None:
             self._second.start()
         self._executor = concurrent.futures.ThreadPoolExecutor(1, "adaptcp-save")
-        held.callback(unwatch, watch(model, optimizer))
+        held.callback(subject.watch())
         # Nothing is being saved any more. This may run on the executor's own thread, which cannot
         # wait for itself: there the last save lets go of a manager that nobody else holds.
         held.callback(self._executor.shutdown, wait=False)
@@ -175,6 +173,11 @@ class CheckpointManager:
         if self._second is None:
             return StorageStats(local_step=newest, remote_step=newest)
         return self._second.stats(newest)
+
+    @property
+    def busy(self) -> bool:
+        """Whether the previous checkpoint is still being saved."""
+        return self._is_saving()
 
     @property
     def skipped(self) -> int:
@@ -326,10 +329,10 @@ class CheckpointManager:
         """
         selection = Selection(None if groups is None else tuple(groups), slots, dense)
         self._wait_for_save_in_flight()
-        manifest = self._read_manifest(step)
+        manifest = find_manifest(self._tiers, step)
         if self._options.exact:
             check_exact(manifest)
-        if not self._is_built():
+        if not self._subject.is_built():
             self._tiers.locate(manifest)
         return self._when_built(lambda: self._restore(manifest, selection))
 
@@ -345,7 +348,7 @@ class CheckpointManager:
         self._wait_for_save_in_flight()
 
         def run() -> Any:
-            build_optimizer(self._model, self._optimizer)
+            self._subject.make_slots()
             self._refresh_groups()
             return change(list(self._groups))
 
@@ -399,31 +402,16 @@ class CheckpointManager:
         if self._saving is not None:
             concurrent.futures.wait([self._saving])
 
-    def _is_built(self) -> bool:
-        return self._model is None or is_built(self._model)
-
     def _when_built(self, action: Callable[[], Any]) -> Any:
-        if self._is_built():
+        if self._subject.is_built():
             return action()
-        defer_until_built(self._model, action)
+        self._subject.when_built(action)
         return None
 
-    def _read_manifest(self, step: int | None) -> Manifest:
-        # Asked once: it lists both tiers, and compares manifests.
-        steps = self.all_steps()
-        if step is None:
-            step = max(steps, default=None)
-        if step not in steps:
-            raise errors.CheckpointNotFoundError(
-                f"There is no checkpoint{'' if step is None else f' of step {step}'} in "
-                f"{self.directory!r}. Received: steps {steps}."
-            )
-        return self._tiers.read(step)
-
     def _restore(self, manifest: Manifest, selection: Selection) -> RestoreReport:
-        build_optimizer(self._model, self._optimizer)
+        self._subject.make_slots()
         self._refresh_groups()
-        variables = dense_variables(self._model, self._optimizer)
+        variables = self._subject.variables()
         with contextlib.nullcontext() if self._second is None else self._second.restoring(manifest):
             paths = check_checkpoint(self._tiers, manifest, self._groups, variables, selection)
             # What the model holds from here on is in no checkpoint, unless all goes well.
@@ -459,7 +447,7 @@ class CheckpointManager:
         return report
 
     def _refresh_groups(self, *, complete: bool = False) -> None:
-        groups = discover_groups(self._model, self._optimizer, self._variables)
+        groups = self._subject.groups()
         for group in groups:
             if group.manager not in (None, self):
                 raise errors.InvalidOptionError(
@@ -468,7 +456,7 @@ class CheckpointManager:
                 )
             group.manager = self
         self._groups = groups
-        complete = complete or has_all_variables(self._model, self._optimizer)
+        complete = complete or self._subject.has_all_variables()
         self._prefetch_targets.bind(groups, complete=complete)
 
     def _begin(self, step: int, position: Position | None, counters: dict[str, Any]) -> Cut:
@@ -477,10 +465,10 @@ class CheckpointManager:
         decision = decide(self._policy, self._options)
         base = base or decision.base
         interval = max((s["interval"] for s in stats), default=self._next_interval())
-        variables = dense_variables(self._model, self._optimizer)
-        reservation = self._reserve(most_bytes(self._groups, stats, variables, base=base))
+        variables = self._subject.variables()
+        reservation = self._reserve(most_bytes(self._groups, stats, variables.specs, base=base))
         try:
-            dense = take_snapshot(variables)
+            dense = variables.snapshot()
             begin_cut(
                 self._groups,
                 interval=interval,
@@ -532,7 +520,9 @@ class CheckpointManager:
 
     def _save_in_background(self, cut: Cut) -> None:
         try:
-            self._saver.save(cut)
+            # Where scripts of TF1 turn eager execution off, threads would build graphs.
+            with eagerly():
+                self._saver.save(cut)
             self._saver.collect_garbage()
         except errors.CheckpointFailedError as error:
             self._outcomes.fail(error)
@@ -540,6 +530,15 @@ class CheckpointManager:
             self._outcomes.fail(
                 errors.CheckpointFailedError(
                     f"Step {cut.step} is saved, but old checkpoints could not be deleted: {error}"
+                )
+            )
+        try:
+            self._subject.save_ended(self.all_steps)
+        except errors.AdaptCPError as error:
+            self._outcomes.fail(
+                errors.CheckpointFailedError(
+                    f"After the save of step {cut.step} in {self.directory!r} what goes with the "
+                    f"checkpoints could not be brought up to date. Received: {error}"
                 )
             )
 

@@ -17,10 +17,10 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from adaptcp_tf import errors
-from adaptcp_tf._src.checkpoint.dense import check_variables, restore_variables
+from adaptcp_tf._src.checkpoint.dense import DenseVariables, check_variables, restore_variables
 from adaptcp_tf._src.manifest import Manifest, Position, Tiers, restore_order
+from adaptcp_tf._src.ops.eagerly import eagerly
 from adaptcp_tf._src.tables import TableGroup
-from adaptcp_tf._src.tables.tfra import clear_tables
 
 logger = logging.getLogger("adaptcp_tf")
 
@@ -133,7 +133,7 @@ def check_checkpoint(
     tiers: Tiers,
     manifest: Manifest,
     groups: Sequence[TableGroup],
-    variables: dict[str, tf.Variable],
+    variables: DenseVariables,
     selection: Selection,
 ) -> dict[str, str]:
     """Raises unless a checkpoint can be loaded; changes nothing.
@@ -142,7 +142,7 @@ def check_checkpoint(
         tiers: where the checkpoint is.
         manifest: which checkpoint.
         groups: the model's table groups.
-        variables: the model's dense variables, by key.
+        variables: the model's dense variables.
         selection: what of it.
 
     Returns:
@@ -157,8 +157,28 @@ def check_checkpoint(
     paths = tiers.locate(manifest)
     check_groups(manifest, groups, selection)
     if selection.dense:
-        check_variables(manifest.dense, variables)
+        check_variables(manifest.dense, variables.specs)
     return paths
+
+
+def find_manifest(tiers: Tiers, step: int | None) -> Manifest:
+    """Reads the manifest of a step, or of the newest if that is None.
+
+    Raises:
+        CheckpointNotFoundError: there is no such checkpoint.
+        CorruptCheckpointError: its manifest is damaged.
+        StorageError: it could not be read.
+    """
+    # Asked once: it lists both tiers, and compares manifests.
+    steps = tiers.all_steps()
+    if step is None:
+        step = max(steps, default=None)
+    if step not in steps:
+        raise errors.CheckpointNotFoundError(
+            f"There is no checkpoint{'' if step is None else f' of step {step}'} in "
+            f"{tiers.directory!r}. Received: steps {steps}."
+        )
+    return tiers.read(step)
 
 
 @contextlib.contextmanager
@@ -187,7 +207,7 @@ def load_checkpoint(
     paths: Mapping[str, str],
     manifest: Manifest,
     groups: Sequence[TableGroup],
-    variables: dict[str, tf.Variable],
+    variables: DenseVariables,
     *,
     directory: str,
     selection: Selection,
@@ -202,7 +222,7 @@ def load_checkpoint(
         paths: where its files are, from `check_checkpoint`.
         manifest: which checkpoint.
         groups: the model's table groups.
-        variables: the model's dense variables, by key.
+        variables: the model's dense variables.
         directory: that of the checkpoints, for messages.
         selection: what of it.
         num_threads: threads that read and insert.
@@ -223,16 +243,17 @@ def load_checkpoint(
     missing = []
 
     def load_group(group: TableGroup) -> dict[str, Any]:
-        clear_tables(group)
-        segments = order.get(group.name, [])
-        return group.restore(
-            manifest.interval,
-            segments,
-            [paths[segment.path] for segment in segments],
-            saved_shards=saved_shards.get(group.name, 1),
-            slots=selection.slots,
-            num_threads=max(1, num_threads // workers),
-        )
+        with eagerly():
+            group.clear()
+            segments = order.get(group.name, [])
+            return group.restore(
+                manifest.interval,
+                segments,
+                [paths[segment.path] for segment in segments],
+                saved_shards=saved_shards.get(group.name, 1),
+                slots=selection.slots,
+                num_threads=max(1, num_threads // workers),
+            )
 
     def load() -> None:
         with concurrent.futures.ThreadPoolExecutor(workers, "adaptcp-restore") as executor:
@@ -241,7 +262,8 @@ def load_checkpoint(
                 for name in totals:
                     totals[name] += result[name]
         if selection.dense:
-            restore_variables(manifest.dense, paths, variables)
+            with eagerly():
+                restore_variables(manifest.dense, paths, variables)
 
     with restore_errors(directory, manifest):
         _with_progress(load, manifest, groups, progress)

@@ -18,7 +18,6 @@ from adaptcp_tf._src.importing.tfra_scan import ShardFiles, scan
 from adaptcp_tf._src.storage import files
 from adaptcp_tf._src.tables import TableGroup
 from adaptcp_tf._src.tables.group import PARAMETER
-from adaptcp_tf._src.tables.tfra import clear_tables
 
 if TYPE_CHECKING:
     from adaptcp_tf._src.checkpoint import CheckpointManager
@@ -111,7 +110,7 @@ def _select(groups: Sequence[TableGroup], names: Sequence[str] | None) -> list[T
 
 
 def _replace(group: TableGroup, tables: dict[str, list[ShardFiles]]) -> None:
-    clear_tables(group)
+    group.clear()
     for shard in group.shards:
         shard.forget_rows()
     for name, parts in tables.items():

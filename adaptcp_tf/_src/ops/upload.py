@@ -9,6 +9,7 @@ from collections.abc import Sequence
 
 import tensorflow as tf
 
+from adaptcp_tf._src.ops.eagerly import eagerly
 from adaptcp_tf._src.ops.library import ops
 
 
@@ -51,7 +52,7 @@ def upload(
         tf.errors.DataLossError: a source is missing or has another size.
         tf.errors.OpError: the store failed.
     """
-    with tf.device(device):
+    with eagerly(), tf.device(device):
         result = ops.adaptcp_upload(
             tf.constant([c.source for c in copies], tf.string, shape=[len(copies)]),
             tf.constant([c.target for c in copies], tf.string, shape=[len(copies)]),
