@@ -10,7 +10,7 @@ from adaptcp_tf._src.ops import library  # noqa: F401
 
 check_keras()
 
-from adaptcp_tf import cost_model, data, errors, export, importing, keras, policies
+from adaptcp_tf import cost_model, data, errors, estimator, export, importing, keras, policies
 from adaptcp_tf._src.checkpoint import CheckpointManager, CheckpointOptions
 from adaptcp_tf._src.tables import TrackedTableCreator
 
@@ -21,6 +21,7 @@ __all__ = [
     "cost_model",
     "data",
     "errors",
+    "estimator",
     "export",
     "importing",
     "keras",
