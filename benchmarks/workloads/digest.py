@@ -52,17 +52,52 @@ def digest(model: tf.keras.Model) -> Digest:
     for index, group in enumerate(tables(model)):
         for place, variable in enumerate(group):
             keys, values = (tensor.numpy() for tensor in variable.export())
-            order = np.argsort(keys)
-            parts[f"table {index}.{place}"] = _hash(keys[order], values[order])
+            parts[f"table {index}.{place}"] = _hash_rows(keys, values)
             rows += len(keys) if place == 0 else 0
     for kind, variables in _dense_variables(model).items():
         for index, variable in enumerate(variables):
             parts[f"{kind} {index}"] = _hash(variable.numpy())
     # Keras does not count this one among the optimizer's variables.
     parts["learning rate"] = _hash(tf.convert_to_tensor(model.optimizer.learning_rate).numpy())
-    listed = "\n".join(f"{name} {value}" for name, value in parts.items())
-    total = hashlib.sha256(listed.encode()).hexdigest()
-    return Digest(total, parts, rows, int(model.optimizer.iterations.numpy()))
+    return Digest(_total(parts), parts, rows, int(model.optimizer.iterations.numpy()))
+
+
+class SessionDigest(tf.compat.v1.train.SessionRunHook):
+    """Digests what a TF1 session has trained, when it ends: tables, slots and global variables.
+
+    Args:
+      path: file that gets the digest.
+    """
+
+    def __init__(self, path: Path | str):
+        self._path = path
+
+    def begin(self) -> None:
+        """Adds to the graph what reads the tables."""
+        self._groups = []
+        for view in tf.compat.v1.trainable_variables():
+            if isinstance(view, de.TrainableWrapper):
+                slots = view._optimizer_vars
+                slots = list(getattr(slots, "value", slots))
+                self._groups.append([table.export() for table in (view.params, *slots)])
+        self._dense = {
+            variable.op.name: variable
+            for variable in tf.compat.v1.global_variables()
+            if not isinstance(variable, de.TrainableWrapper)
+        }
+
+    def end(self, session: tf.compat.v1.Session) -> None:
+        """Writes the digest."""
+        groups, dense = session.run([self._groups, self._dense])
+        parts = {
+            f"table {index}.{place}": _hash_rows(keys, values)
+            for index, group in enumerate(groups)
+            for place, (keys, values) in enumerate(group)
+        }
+        parts.update({f"variable {name}": _hash(value) for name, value in sorted(dense.items())})
+        rows = sum(len(group[0][0]) for group in groups)
+        steps = int(dense[tf.compat.v1.GraphKeys.GLOBAL_STEP])
+        Digest(_total(parts), parts, rows, steps).write(self._path)
 
 
 def _dense_variables(model: tf.keras.Model) -> dict[str, list[tf.Variable]]:
@@ -88,6 +123,16 @@ def _dense_variables(model: tf.keras.Model) -> dict[str, list[tf.Variable]]:
         ]
         for kind, variables in found.items()
     }
+
+
+def _total(parts: dict[str, str]) -> str:
+    listed = "\n".join(f"{name} {value}" for name, value in parts.items())
+    return hashlib.sha256(listed.encode()).hexdigest()
+
+
+def _hash_rows(keys: np.ndarray, values: np.ndarray) -> str:
+    order = np.argsort(keys)
+    return _hash(keys[order], values[order])
 
 
 def _hash(*arrays: np.ndarray) -> str:
