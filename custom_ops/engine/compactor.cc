@@ -152,8 +152,11 @@ Status Compactor::CopyBlock(size_t segment, size_t b, const SegmentChain::Live& 
   const SegmentReader& reader = chain_.reader(segment);
   RowBlock block;
   ADAPTCP_RETURN_IF_ERROR(reader.ReadKeys(b, &block));
+  BlockValues values;
+  ADAPTCP_RETURN_IF_ERROR(reader.ReadValues(b, block.columns.size(), &values));
   for (size_t t = 0; t < block.columns.size(); ++t) {
-    ADAPTCP_RETURN_IF_ERROR(reader.ReadValues(b, t, &block.columns[t].values));
+    const size_t bytes = block.rows() * reader.header().tables[t].row_bytes;
+    block.columns[t].values.assign(values.rows[t], values.rows[t] + bytes);
     bytes_read_ += reader.block(b).values[t].length;
   }
   std::vector<size_t> rows;

@@ -24,6 +24,9 @@ struct RestoreOptions {
   // Of all shards: the differentials, the increments by falling interval, the bases.
   std::vector<RestoreFile> newest_first;
   uint32_t saved_shards = 1;  // how many there were
+  // Threads that each read a block; so many of them at a time register its keys and insert its
+  // rows.
+  size_t read_threads = 32;
   size_t threads = 2;
   bool slots = true;            // false: the first table, the parameter, only
   PartitionFunction partition;  // needed if there is more than one shard now
@@ -38,11 +41,11 @@ struct RestoreResult {
 
 // `shards` are those of one group, in order, however many there were at the time of the save; their
 // tables must be empty and nobody may use them meanwhile. Reads every key record, newest segments
-// first, then the values of those blocks only that hold a row that is still current; memory is a
-// bit per row plus one block a thread. InvalidArgument when the segments are of another group or of
-// tables with other dtypes or dims, or the partition function names a shard that there is not;
-// DataLoss when a file is damaged or not the one meant. Tables and trackers are then in an
-// undefined state and must be restored again.
+// first, and the values of those blocks only that hold a row that is still current; memory is one
+// block a reading thread, and no more than 8 MiB for each. InvalidArgument when the segments are of
+// another group or of tables with other dtypes or dims, or the partition function names a shard
+// that there is not; DataLoss when a file is damaged or not the one meant. Tables and trackers are
+// then in an undefined state and must be restored again.
 Status Restore(const std::vector<TableGroup*>& shards, FileSystem* file_system,
                const RestoreOptions& options, RestoreResult* result);
 

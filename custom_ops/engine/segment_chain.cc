@@ -16,10 +16,6 @@ constexpr size_t kMaxOpenFiles = 256;
 
 using BlockNumber = std::pair<size_t, size_t>;  // segment, block
 
-bool SameCut(const RestoreFile& a, const RestoreFile& b) {
-  return a.kind == b.kind && a.interval == b.interval;
-}
-
 }  // namespace
 
 Status SegmentChain::Open(FileSystem* files, const ChainIdentity& identity,
@@ -61,11 +57,17 @@ Status SegmentChain::CheckHeader(const ChainIdentity& identity, const RestoreFil
   return Status::OK();
 }
 
+bool SegmentChain::SameCut(size_t segment, size_t other) const {
+  const RestoreFile& a = segments_[segment].file;
+  const RestoreFile& b = segments_[other].file;
+  return a.kind == b.kind && a.interval == b.interval;
+}
+
 size_t SegmentChain::FewestRows() const {
   size_t most = 0;
   size_t rows = 0;
   for (size_t i = 0; i < segments_.size(); ++i) {
-    const bool same_cut = i > 0 && SameCut(segments_[i].file, segments_[i - 1].file);
+    const bool same_cut = i > 0 && SameCut(i, i - 1);
     rows = (same_cut ? rows : 0) + segments_[i].reader->rows();
     most = std::max(most, rows);
   }
@@ -77,7 +79,7 @@ Status SegmentChain::ReadKeys(size_t threads,
   for (size_t begin = 0, end; begin < segments_.size(); begin = end) {
     std::vector<BlockNumber> blocks;
     for (end = begin; end < segments_.size(); ++end) {
-      if (!SameCut(segments_[end].file, segments_[begin].file)) break;
+      if (!SameCut(end, begin)) break;
       for (size_t b = 0; b < segments_[end].live.size(); ++b) blocks.emplace_back(end, b);
     }
     ADAPTCP_RETURN_IF_ERROR(ParallelFor(blocks.size(), threads, [&](size_t i) {

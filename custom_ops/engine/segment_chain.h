@@ -48,6 +48,9 @@ class SegmentChain {
   const SegmentReader& reader(size_t segment) const { return *segments_[segment].reader; }
   SegmentKind kind(size_t segment) const { return segments_[segment].file.kind; }
 
+  // Whether two segments are of one cut and kind: a key has one shard, so it stands in one of them.
+  bool SameCut(size_t segment, size_t other) const;
+
   // How many rows there are at least: those of one cut.
   size_t FewestRows() const;
 

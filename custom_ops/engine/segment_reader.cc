@@ -3,6 +3,7 @@
 
 #include "custom_ops/engine/segment_reader.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "custom_ops/format/crc32c.h"
@@ -15,6 +16,9 @@ namespace {
 // Header, footer and trailer each have at least their framing.
 constexpr uint64_t kSmallestFile = 2 * kFrameBytes + kTrailerRecordBytes;
 
+// Holds the footer of some hundred blocks.
+constexpr uint64_t kTailBytes = uint64_t{16} << 10;
+
 }  // namespace
 
 Status SegmentReader::Open(FileSystem* files, const std::string& path,
@@ -24,8 +28,10 @@ Status SegmentReader::Open(FileSystem* files, const std::string& path,
   std::unique_ptr<RandomAccessFile> file;
   ADAPTCP_RETURN_IF_ERROR(files->NewRandomAccessFile(path, &file));
   std::unique_ptr<SegmentReader> opened(new SegmentReader(files, path, std::move(file)));
-  ADAPTCP_RETURN_IF_ERROR(opened->ReadFooter(file_bytes));
-  ADAPTCP_RETURN_IF_ERROR(opened->ReadHeader());
+  Tail tail;
+  ADAPTCP_RETURN_IF_ERROR(opened->ReadTail(file_bytes, &tail));
+  ADAPTCP_RETURN_IF_ERROR(opened->ReadFooter(tail));
+  ADAPTCP_RETURN_IF_ERROR(opened->ReadHeader(tail));
   *reader = std::move(opened);
   return Status::OK();
 }
@@ -37,24 +43,29 @@ Status SegmentReader::Read(uint64_t offset, size_t size, char* out) const {
   return file->Read(offset, size, out);
 }
 
-Status SegmentReader::ReadFooter(uint64_t file_bytes) {
+Status SegmentReader::ReadTail(uint64_t file_bytes, Tail* tail) const {
   if (file_bytes < kSmallestFile) {
     return Malformed(At(0), "segment file", Concat("at least ", kSmallestFile, " bytes"),
                      Concat(file_bytes));
   }
-  const uint64_t trailer_offset = file_bytes - kTrailerRecordBytes;
-  std::string trailer(kTrailerRecordBytes, '\0');
-  ADAPTCP_RETURN_IF_ERROR(Read(trailer_offset, trailer.size(), trailer.data()));
-  ADAPTCP_RETURN_IF_ERROR(DecodeTrailerRecord(trailer, At(trailer_offset), &footer_ref_));
-  std::string payload(footer_ref_.length, '\0');
-  ADAPTCP_RETURN_IF_ERROR(ReadPayload(footer_ref_, payload.data()));
+  tail->bytes.resize(std::min(file_bytes, kTailBytes));
+  tail->offset = file_bytes - tail->bytes.size();
+  return Read(tail->offset, tail->bytes.size(), tail->bytes.data());
+}
+
+Status SegmentReader::ReadFooter(const Tail& tail) {
+  const size_t trailer = tail.bytes.size() - kTrailerRecordBytes;
+  ADAPTCP_RETURN_IF_ERROR(DecodeTrailerRecord(std::string_view(tail.bytes).substr(trailer),
+                                              At(tail.offset + trailer), &footer_ref_));
+  std::string payload;
+  ADAPTCP_RETURN_IF_ERROR(ReadPayload(footer_ref_, tail, &payload));
   ADAPTCP_RETURN_IF_ERROR(DecodeSegmentFooter(payload, At(footer_ref_.payload_offset()), &footer_));
   return CheckFooterLayout(footer_, footer_ref_, path_);
 }
 
-Status SegmentReader::ReadHeader() {
-  std::string payload(footer_.header.length, '\0');
-  ADAPTCP_RETURN_IF_ERROR(ReadPayload(footer_.header, payload.data()));
+Status SegmentReader::ReadHeader(const Tail& tail) {
+  std::string payload;
+  ADAPTCP_RETURN_IF_ERROR(ReadPayload(footer_.header, tail, &payload));
   ADAPTCP_RETURN_IF_ERROR(
       DecodeSegmentHeader(payload, At(footer_.header.payload_offset()), &header_));
   return CheckFooterFitsHeader(footer_, footer_ref_, header_, path_);
@@ -70,25 +81,35 @@ Status SegmentReader::ReadKeys(size_t block, RowBlock* rows) const {
   return DecodeKeys(block, payload, rows);
 }
 
-Status SegmentReader::ReadValues(size_t block, size_t table, char* values) const {
-  if (block >= num_blocks() || table >= footer_.blocks[block].values.size()) {
-    return InvalidArgument(path_, ": no values of table ", table, " in block ", block, " of ",
-                           num_blocks());
+Status SegmentReader::ReadValues(size_t block, size_t tables, BlockValues* values) const {
+  if (block >= num_blocks()) {
+    return InvalidArgument(path_, ": expected values of ", tables, " tables, found no block ",
+                           block, ", only ", num_blocks());
   }
+  if (tables > footer_.blocks[block].values.size()) {
+    return InvalidArgument(path_, ": expected values of ", tables, " tables in block ", block,
+                           ", found those of ", footer_.blocks[block].values.size());
+  }
+  values->rows.assign(tables, nullptr);
+  values->decoded.resize(tables);
+  if (tables == 0) return Status::OK();
   const BlockIndexEntry& entry = footer_.blocks[block];
-  const RowCodec codec(header_, table);
-  if (codec.raw()) return ReadPayload(entry.values[table], values);
-  std::string encoded(entry.values[table].length, '\0');
-  ADAPTCP_RETURN_IF_ERROR(ReadPayload(entry.values[table], encoded.data()));
-  codec.Decode(encoded.data(), entry.rows, values);
-  return Status::OK();
-}
-
-Status SegmentReader::ReadValues(size_t block, size_t table, std::vector<char>* values) const {
-  if (block < num_blocks() && table < footer_.blocks[block].values.size()) {
-    values->resize(size_t{footer_.blocks[block].rows} * header_.tables[table].row_bytes);
+  const uint64_t begin = entry.values[0].payload_offset();
+  const RecordRef& last = entry.values[tables - 1];
+  values->records.resize(last.payload_offset() + last.length - begin);
+  ADAPTCP_RETURN_IF_ERROR(Read(begin, values->records.size(), values->records.data()));
+  for (size_t t = 0; t < tables; ++t) {
+    const RecordRef& ref = entry.values[t];
+    const char* const payload = values->records.data() + (ref.payload_offset() - begin);
+    ADAPTCP_RETURN_IF_ERROR(CheckPayload(ref, std::string_view(payload, ref.length)));
+    values->rows[t] = payload;
+    const RowCodec codec(header_, t);
+    if (codec.raw()) continue;
+    values->decoded[t].resize(size_t{entry.rows} * header_.tables[t].row_bytes);
+    codec.Decode(payload, entry.rows, values->decoded[t].data());
+    values->rows[t] = values->decoded[t].data();
   }
-  return ReadValues(block, table, values->data());
+  return Status::OK();
 }
 
 Status SegmentReader::Verify() const {
@@ -125,8 +146,21 @@ Status SegmentReader::VerifyRecord(const RecordRef& ref, std::string* buffer,
 
 Status SegmentReader::ReadPayload(const RecordRef& ref, char* payload) const {
   ADAPTCP_RETURN_IF_ERROR(Read(ref.payload_offset(), ref.length, payload));
-  const uint32_t found = crc32c::MaskedValue(std::string_view(payload, ref.length));
-  return CheckPayloadCrc(ref.crc, found, At(ref.payload_offset()));
+  return CheckPayload(ref, std::string_view(payload, ref.length));
+}
+
+Status SegmentReader::ReadPayload(const RecordRef& ref, const Tail& tail,
+                                  std::string* payload) const {
+  if (ref.payload_offset() < tail.offset) {
+    payload->resize(ref.length);
+    return ReadPayload(ref, payload->data());
+  }
+  *payload = tail.bytes.substr(ref.payload_offset() - tail.offset, ref.length);
+  return CheckPayload(ref, *payload);
+}
+
+Status SegmentReader::CheckPayload(const RecordRef& ref, std::string_view payload) const {
+  return CheckPayloadCrc(ref.crc, crc32c::MaskedValue(payload), At(ref.payload_offset()));
 }
 
 Status SegmentReader::DecodeKeys(size_t block, std::string_view payload, RowBlock* rows) const {

@@ -20,12 +20,22 @@
 
 namespace adaptcp {
 
+// The rows of a block in several tables, as SegmentReader::ReadValues found them.
+struct BlockValues {
+  // Per table its rows, header().tables[t].row_bytes each: in `records` if they are stored raw,
+  // otherwise in `decoded`.
+  std::vector<const char*> rows;
+  std::string records;
+  std::vector<std::vector<char>> decoded;
+};
+
 // Immutable once open: any number of threads may read at once. Whatever is read is checked against
 // its checksum; damage is DataLoss naming file, offset, expected and found.
 class SegmentReader {
  public:
   // Reads trailer, footer and header and checks that together they account for every byte of the
-  // file. `files` outlives the reader. NotFound when there is no such file.
+  // file, at two requests unless the footer is long. `files` outlives the reader. NotFound when
+  // there is no such file.
   static Status Open(FileSystem* files, const std::string& path,
                      std::unique_ptr<SegmentReader>* reader);
 
@@ -50,12 +60,9 @@ class SegmentReader {
   // when there is no such block.
   Status ReadKeys(size_t block, RowBlock* rows) const;
 
-  // Reads one table's rows of a block into `values`, which has room for
-  // block(i).rows * header().tables[table].row_bytes bytes. InvalidArgument when there is no such
-  // block or table, or the block holds tombstones. `values` is undefined after a failure.
-  Status ReadValues(size_t block, size_t table, char* values) const;
-  // The same into a vector, which is resized.
-  Status ReadValues(size_t block, size_t table, std::vector<char>* values) const;
+  // Reads the first `tables` tables' rows of a block, at one request. InvalidArgument when there is
+  // no such block or table, or the block holds tombstones. `values` is undefined after a failure.
+  Status ReadValues(size_t block, size_t tables, BlockValues* values) const;
 
   // Reads every byte of the file, framing included, in the memory of its largest record.
   Status Verify() const;
@@ -65,10 +72,19 @@ class SegmentReader {
       : files_(files), path_(std::move(path)), file_(std::move(file)) {}
 
   Status Read(uint64_t offset, size_t size, char* out) const;
-  Status ReadFooter(uint64_t file_bytes);
-  Status ReadHeader();
+  // The end of the file, which holds trailer and footer, and all of a small file.
+  struct Tail {
+    uint64_t offset;
+    std::string bytes;
+  };
+  Status ReadTail(uint64_t file_bytes, Tail* tail) const;
+  Status ReadFooter(const Tail& tail);
+  Status ReadHeader(const Tail& tail);
+  // As ReadPayload, but from the tail if the record lies there.
+  Status ReadPayload(const RecordRef& ref, const Tail& tail, std::string* payload) const;
   // Reads the payload of a record and checks it against the index, without its framing.
   Status ReadPayload(const RecordRef& ref, char* payload) const;
+  Status CheckPayload(const RecordRef& ref, std::string_view payload) const;
   Status DecodeKeys(size_t block, std::string_view payload, RowBlock* rows) const;
   // Reads the whole frame of a record into `buffer`, where `payload` then points.
   Status VerifyRecord(const RecordRef& ref, std::string* buffer, std::string_view* payload) const;

@@ -162,6 +162,7 @@ class RestoreOp : public GroupsOp {
     OP_REQUIRES_OK(context, context->GetAttr("partition", &partition_));
     OP_REQUIRES_OK(context, context->GetAttr("slots", &slots_));
     OP_REQUIRES_OK(context, context->GetAttr("num_threads", &num_threads_));
+    OP_REQUIRES_OK(context, context->GetAttr("read_threads", &read_threads_));
     OP_REQUIRES(
         context, num_groups_ == 1 || partition_.size() == 1,
         tensorflow::errors::InvalidArgument("partition: expected one function for ", num_groups_,
@@ -173,6 +174,7 @@ class RestoreOp : public GroupsOp {
              std::string* json) override {
     RestoreOptions options;
     options.threads = static_cast<size_t>(num_threads_);
+    options.read_threads = static_cast<size_t>(read_threads_);
     options.saved_shards = static_cast<uint32_t>(saved_shards_);
     options.slots = slots_;
     options.interval =
@@ -239,6 +241,7 @@ class RestoreOp : public GroupsOp {
 
   tensorflow::int64 saved_shards_;
   tensorflow::int64 num_threads_;
+  tensorflow::int64 read_threads_;
   bool slots_;
   std::vector<tensorflow::NameAttrList> partition_;
 };

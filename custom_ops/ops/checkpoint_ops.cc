@@ -133,6 +133,7 @@ REGISTER_OP("AdaptcpRestore")
     .Attr("partition: list(func) >= 0 = []")
     .Attr("slots: bool = true")
     .Attr("num_threads: int >= 1 = 2")
+    .Attr("read_threads: int >= 1 = 32")
     .SetIsStateful()
     .SetShapeFn(RestoreShape)
     .Doc(R"doc(
@@ -151,7 +152,8 @@ result: [] string, a JSON object: rows, stale_rows, bytes_read, tables_without_r
 saved_shards: how many shards there were.
 partition: one function from keys: [k] to the number of the shard of each, [k] int32; needed if N > 1.
 slots: false loads the first table, the parameter, only.
-num_threads: threads that read, decode and insert.
+num_threads: blocks that are inserted at once.
+read_threads: blocks that are read at once.
 )doc");
 
 REGISTER_OP("AdaptcpCompact")

@@ -424,6 +424,7 @@ class CheckpointManager:
                 directory=self.directory,
                 selection=selection,
                 num_threads=self._options.restore_threads,
+                read_threads=self._options.read_threads,
                 progress=self._options.progress,
             )
         if self._second is not None:

@@ -11,6 +11,7 @@ from typing import Any
 from adaptcp_tf import errors
 from adaptcp_tf._src.manifest.types import ENCODINGS, RAW
 from adaptcp_tf._src.policy import STRATEGIES, Policy
+from adaptcp_tf._src.tables.group import READ_THREADS
 
 # Python 3.9 has no keyword-only dataclasses; there the same calls work without the check.
 _KEYWORD_ONLY = {"kw_only": True} if sys.version_info >= (3, 10) else {}
@@ -55,7 +56,9 @@ class CheckpointOptions:
             fails; then it counts as failed, and is tried again with the next one.
         when_busy: what `save` does while the previous checkpoint is still being saved: "skip" it,
             its rows will be in the next one, or "wait".
-        restore_threads: threads that read and insert during a restore.
+        restore_threads: threads that insert rows at once during a restore.
+        read_threads: threads that read at once during a restore, each about a megabyte; on remote
+            storage, where one stream is slow, that is how many streams there are.
         steal_lock: take the directory from another trainer that seems to be alive.
         progress: show a progress bar during restore; None shows it on terminals.
         log_dir: where TensorBoard looks for event files; each checkpoint writes its scalars, and a
@@ -80,6 +83,7 @@ class CheckpointOptions:
     upload_patience_secs: float = 600.0
     when_busy: str = "skip"
     restore_threads: int = 2
+    read_threads: int = READ_THREADS
     steal_lock: bool = False
     progress: bool | None = None
     log_dir: str | None = None
@@ -118,7 +122,7 @@ class CheckpointOptions:
             value = getattr(self, name)
             self._check(name, value in ENCODINGS, f"one of {', '.join(ENCODINGS)}")
             self._check(name, not self.exact or value == RAW, f"{RAW!r}, since exact=True")
-        for name in ("restore_threads", "max_writers", "upload_threads"):
+        for name in ("restore_threads", "read_threads", "max_writers", "upload_threads"):
             self._check(name, _is_positive(getattr(self, name)), "a positive integer")
         self._check(
             "local_bytes",

@@ -25,6 +25,8 @@ from adaptcp_tf._src.tables import TableGroup
 logger = logging.getLogger("adaptcp_tf")
 
 _PROGRESS_SECS = 0.1
+# Of several groups so many share the threads that read that each has this many.
+_READERS_PER_GROUP = 4
 
 
 @dataclasses.dataclass(frozen=True)
@@ -212,6 +214,7 @@ def load_checkpoint(
     directory: str,
     selection: Selection,
     num_threads: int,
+    read_threads: int,
     progress: bool | None,
 ) -> RestoreReport:
     """Replaces rows, trackers and dense variables by those of a checkpoint that was checked.
@@ -225,7 +228,8 @@ def load_checkpoint(
         variables: the model's dense variables.
         directory: that of the checkpoints, for messages.
         selection: what of it.
-        num_threads: threads that read and insert.
+        num_threads: threads that insert at once.
+        read_threads: threads that read at once.
         progress: show a progress bar; None shows it on terminals.
 
     Raises:
@@ -237,8 +241,8 @@ def load_checkpoint(
     groups = selection.of(groups)
     order = restore_order(manifest)
     saved_shards = {saved.name: saved.num_shards for saved in manifest.groups}
-    # Groups side by side, and the segments of each too, on so many threads all in all.
-    workers = max(1, min(len(groups), num_threads))
+    # Groups side by side, and the blocks of each too, on so many threads all in all.
+    workers = max(1, min(len(groups), max(num_threads, read_threads // _READERS_PER_GROUP)))
     totals = {"rows": 0, "stale_rows": 0, "bytes_read": 0}
     missing = []
 
@@ -253,17 +257,22 @@ def load_checkpoint(
                 saved_shards=saved_shards.get(group.name, 1),
                 slots=selection.slots,
                 num_threads=max(1, num_threads // workers),
+                read_threads=max(1, read_threads // workers),
             )
 
+    def load_dense() -> None:
+        with eagerly():
+            restore_variables(manifest.dense, paths, variables)
+
     def load() -> None:
-        with concurrent.futures.ThreadPoolExecutor(workers, "adaptcp-restore") as executor:
+        with concurrent.futures.ThreadPoolExecutor(workers + 1, "adaptcp-restore") as executor:
+            dense = selection.dense and executor.submit(load_dense)
             for group, result in zip(groups, executor.map(load_group, groups)):
                 missing.extend(f"{group.name}/{t}" for t in result["tables_without_rows"])
                 for name in totals:
                     totals[name] += result[name]
-        if selection.dense:
-            with eagerly():
-                restore_variables(manifest.dense, paths, variables)
+            if dense:
+                dense.result()
 
     with restore_errors(directory, manifest):
         _with_progress(load, manifest, groups, progress)

@@ -79,7 +79,7 @@ def tfra_files(
         directory: of the checkpoints.
         out: directory to make; it must not exist, or be empty.
         step: which checkpoint; None takes the newest.
-        num_threads: threads that read and insert.
+        num_threads: threads that insert at once.
 
     Returns:
         What was exported.

@@ -51,7 +51,7 @@ class AdaptiveCheckpoint(tf.keras.callbacks.Callback):
         strategy, hot_threshold, hysteresis, base_every, mean_secs_between_failures,
             rate_half_life_intervals, encoding, slot_encoding, exact, max_to_keep, keep_period,
             local_dir, local_bytes, max_writers, upload_threads, upload_patience_secs, when_busy,
-            restore_threads, steal_lock, progress, log_dir: as in `CheckpointOptions`.
+            restore_threads, read_threads, steal_lock, progress, log_dir: as in `CheckpointOptions`.
         restore: whether to continue from the newest checkpoint.
         save_at_end: whether to save when `fit` ends.
 

@@ -17,6 +17,9 @@ import tensorflow as tf
 from adaptcp_tf._src.ops.library import ops
 
 PARAMETER = "parameter"
+# Streams of a restore. A stream from an object store brings some ten megabytes a second, so a
+# machine's network takes tens of them.
+READ_THREADS = 32
 
 _handle_numbers = itertools.count()
 
@@ -194,6 +197,7 @@ class TableGroup:
         saved_shards: int,
         slots: bool,
         num_threads: int,
+        read_threads: int = READ_THREADS,
     ) -> dict[str, Any]:
         """Loads segments into the group's empty tables, each row into the shard it belongs to now.
 
@@ -204,7 +208,8 @@ class TableGroup:
             paths: where each of them is.
             saved_shards: how many shards there were at the time of the save.
             slots: whether slots are loaded, or parameters only.
-            num_threads: threads that read and insert.
+            num_threads: threads that insert at once.
+            read_threads: threads that read at once, a block each.
 
         Returns:
             rows, stale_rows, bytes_read, tables_without_rows.
@@ -227,6 +232,7 @@ class TableGroup:
                 partition=self._partition_function(),
                 slots=slots,
                 num_threads=num_threads,
+                read_threads=read_threads,
             )
         return json.loads(result.numpy())
 

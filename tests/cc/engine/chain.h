@@ -20,6 +20,7 @@
 #include "custom_ops/engine/restorer.h"
 #include "custom_ops/engine/segment_reader.h"
 #include "custom_ops/testing/memory_file_system.h"
+#include "tests/cc/engine/read_columns.h"
 #include "tests/cc/format/segment_samples.h"
 
 namespace adaptcp {
@@ -123,9 +124,7 @@ inline void ReadSegment(MemoryFileSystem* files, const std::string& path, SavedR
   for (size_t b = 0; b < reader->num_blocks(); ++b) {
     RowBlock block;
     ASSERT_OK(reader->ReadKeys(b, &block));
-    for (size_t t = 0; t < block.columns.size(); ++t) {
-      ASSERT_OK(reader->ReadValues(b, t, &block.columns[t].values));
-    }
+    ASSERT_OK(ReadColumns(*reader, b, &block));
     for (size_t i = 0; i < block.rows(); ++i) {
       const int64_t key = block.keys.empty() ? KeyFromName(block.string_keys[i]) : block.keys[i];
       SavedRow row{reader->header().kind,

@@ -138,8 +138,8 @@ TEST_F(SegmentDamageTest, ValuesOfAnotherBlockOfTheSameShapeAreNoticed) {
   bytes.replace(first.offset, first.length + kFrameBytes, Record(file.bytes(), second));
   file.SetBytes(bytes);
   ASSERT_OK(file.Open());
-  std::vector<char> values;
-  ExpectFailure(file.reader()->ReadValues(0, 0, &values), StatusCode::kDataLoss,
+  BlockValues values;
+  ExpectFailure(file.reader()->ReadValues(0, 1, &values), StatusCode::kDataLoss,
                 Concat("offset ", first.payload_offset(), ": checksum of the record: expected"));
   ExpectFailure(file.reader()->Verify(), StatusCode::kDataLoss, "checksum of the record");
 }

@@ -13,6 +13,7 @@
 #include "custom_ops/engine/segment_reader.h"
 #include "custom_ops/engine/segment_writer.h"
 #include "custom_ops/testing/memory_file_system.h"
+#include "tests/cc/engine/read_columns.h"
 #include "tests/cc/format/segment_samples.h"
 
 namespace adaptcp {
@@ -46,9 +47,7 @@ class SegmentFile {
     for (size_t i = 0; i < reader_->num_blocks(); ++i) {
       RowBlock block;
       ADAPTCP_RETURN_IF_ERROR(reader_->ReadKeys(i, &block));
-      for (size_t table = 0; table < block.columns.size(); ++table) {
-        ADAPTCP_RETURN_IF_ERROR(reader_->ReadValues(i, table, &block.columns[table].values));
-      }
+      ADAPTCP_RETURN_IF_ERROR(ReadColumns(*reader_, i, &block));
       EXPECT_TRUE(i < blocks_.size() && block == blocks_[i]) << "block " << i;
     }
     EXPECT_EQ(reader_->num_blocks(), blocks_.size());

@@ -54,15 +54,16 @@ TEST(SegmentReaderTest, EncodedValuesReadBackAsTheCodecGivesThem) {
     EXPECT_EQ(file.reader()->block(0).values[0].length, 40u * (8 + 8));
     EXPECT_EQ(file.reader()->block(0).values[1].length, 40u * (slots ? 8 + 5 : 40));
     EXPECT_EQ(file.reader()->block(0).values[2].length, 40u * 8);
+    BlockValues values;
+    ASSERT_OK(file.reader()->ReadValues(0, 3, &values));
     for (size_t t = 0; t < 3; ++t) {
       const RowCodec codec(header, t);
       std::string encoded(40 * codec.encoded_bytes(), '\0');
       codec.Encode(block.columns[t].values.data(), 40, encoded.data());
       std::vector<char> expected(block.columns[t].values.size());
       codec.Decode(encoded.data(), 40, expected.data());
-      std::vector<char> values;
-      ASSERT_OK(file.reader()->ReadValues(0, t, &values));
-      EXPECT_EQ(values, expected) << t;
+      const char* const rows = values.rows[t];
+      EXPECT_EQ(std::vector<char>(rows, rows + expected.size()), expected) << t;
     }
   }
 }
@@ -111,21 +112,65 @@ TEST(SegmentReaderTest, KeysReadWithoutTouchingValues) {
   EXPECT_TRUE(block == WithoutValues(BlockMaker(file.header()).Rows(3)));
 }
 
+// A round trip to remote storage takes as long as some hundred kilobytes.
+TEST(SegmentReaderTest, FewRequestsReadASegment) {
+  SegmentFile file;
+  BlockMaker make(file.header());
+  const auto reads = [&] { return file.files().OperationCount(MemoryFileSystem::kRead); };
+  for (const size_t rows : {3, 3000}) {
+    file.Build({make.Rows(rows)});
+    int before = reads();
+    ASSERT_OK(file.Open());
+    // The header of a large file is too far from its end.
+    EXPECT_EQ(reads() - before, rows < 100 ? 1 : 2);
+    before = reads();
+    BlockValues values;
+    ASSERT_OK(file.reader()->ReadValues(0, 2, &values));
+    EXPECT_EQ(reads() - before, 1);
+    ASSERT_OK(file.reader()->ReadValues(0, 0, &values));
+    EXPECT_EQ(reads() - before, 1);
+  }
+}
+
+TEST(SegmentReaderTest, FooterOfManyBlocksReadsBack) {
+  SegmentFile file;
+  BlockMaker make(file.header());
+  std::vector<RowBlock> blocks;
+  for (int i = 0; i < 500; ++i) blocks.push_back(make.Rows(1));
+  file.Build(blocks);
+  EXPECT_OK(file.ReadAll());
+}
+
+TEST(SegmentReaderTest, FirstTablesReadWithoutTouchingOthers) {
+  SegmentFile file;
+  file.BuildSample();
+  ASSERT_OK(file.Open());
+  const RecordRef second = file.reader()->block(0).values[1];
+  file.files().Corrupt(SegmentFile::kPath, second.payload_offset(), second.length);
+  BlockValues values;
+  ASSERT_OK(file.reader()->ReadValues(0, 1, &values));
+  const TableColumn expected = BlockMaker(file.header()).Rows(3).columns[0];
+  EXPECT_EQ(std::string(values.rows[0], expected.values.size()),
+            std::string(expected.values.begin(), expected.values.end()));
+  ExpectFailure(file.reader()->ReadValues(0, 2, &values), StatusCode::kDataLoss,
+                Concat("offset ", second.payload_offset()));
+}
+
 TEST(SegmentReaderTest, BlocksAndTablesThatAreNotThereAreRefused) {
   SegmentFile file;
   file.BuildSample();
   ASSERT_OK(file.Open());
   RowBlock block;
-  std::vector<char> values;
+  BlockValues values;
   const SegmentReader& reader = *file.reader();
   ExpectFailure(reader.ReadKeys(3, &block), StatusCode::kInvalidArgument,
                 "dir/segment.acp: expected a block below 3, found 3");
-  ExpectFailure(reader.ReadValues(3, 0, &values), StatusCode::kInvalidArgument,
-                "no values of table 0 in block 3 of 3");
-  ExpectFailure(reader.ReadValues(0, 2, &values), StatusCode::kInvalidArgument,
-                "no values of table 2");
-  ExpectFailure(reader.ReadValues(1, 0, &values), StatusCode::kInvalidArgument,
-                "no values of table 0 in block 1");
+  ExpectFailure(reader.ReadValues(3, 1, &values), StatusCode::kInvalidArgument,
+                "dir/segment.acp: expected values of 1 tables, found no block 3, only 3");
+  ExpectFailure(reader.ReadValues(0, 3, &values), StatusCode::kInvalidArgument,
+                "expected values of 3 tables in block 0, found those of 2");
+  ExpectFailure(reader.ReadValues(1, 1, &values), StatusCode::kInvalidArgument,
+                "expected values of 1 tables in block 1, found those of 0");
 }
 
 TEST(SegmentReaderTest, MissingFileIsNotFound) {
@@ -157,9 +202,7 @@ TEST(SegmentReaderTest, ThreadsMayReadDifferentBlocksAtOnce) {
   const auto read_every_fourth = [&](size_t first) {
     for (size_t i = first; i < read.size(); i += 4) {
       statuses[i] = file.reader()->ReadKeys(i, &read[i]);
-      for (size_t table = 0; table < read[i].columns.size(); ++table) {
-        statuses[i].Update(file.reader()->ReadValues(i, table, &read[i].columns[table].values));
-      }
+      statuses[i].Update(ReadColumns(*file.reader(), i, &read[i]));
       statuses[i].Update(file.reader()->Verify());
     }
   };

@@ -206,12 +206,13 @@ class TestGroup {
 
   // Loads a checkpoint; later cuts go to `directory`.
   Status RestoreFrom(const Chain& chain, size_t threads = 2, const std::string& directory = "run2",
-                     RestoreResult* result = nullptr) {
+                     RestoreResult* result = nullptr, size_t read_threads = 8) {
     RestoreOptions options;
     options.interval = chain.interval;
     options.newest_first = chain.newest_first;
     options.saved_shards = chain.num_shards;
     options.threads = threads;
+    options.read_threads = read_threads;
     RestoreResult ignored;
     chain_ = chain;
     directory_ = directory;

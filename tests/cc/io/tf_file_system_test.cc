@@ -16,6 +16,7 @@
 
 #include "custom_ops/engine/segment_reader.h"
 #include "custom_ops/engine/segment_writer.h"
+#include "tests/cc/engine/read_columns.h"
 #include "tests/cc/format/segment_samples.h"
 
 namespace adaptcp {
@@ -216,7 +217,7 @@ TEST_F(TfFileSystemTest, SegmentsRoundTripOnEveryKindOfPath) {
     EXPECT_EQ(reader->bytes(), summary.bytes);
     RowBlock read;
     ASSERT_OK(reader->ReadKeys(0, &read));
-    for (size_t i = 0; i < 2; ++i) ASSERT_OK(reader->ReadValues(0, i, &read.columns[i].values));
+    ASSERT_OK(ReadColumns(*reader, 0, &read));
     EXPECT_TRUE(read == rows);
   }
 }

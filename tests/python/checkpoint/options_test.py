@@ -32,6 +32,7 @@ def test_defaults_are_valid():
         ("max_to_keep", True, "a positive integer or None"),
         ("keep_period", -3, "a positive integer or None"),
         ("restore_threads", 0, "a positive integer"),
+        ("read_threads", 0, "a positive integer"),
         ("restore_threads", None, "a positive integer"),
         ("when_busy", "hope", "'skip' or 'wait'"),
         ("mean_secs_between_failures", 0, "a positive number of seconds, or None"),
