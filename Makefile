@@ -89,6 +89,7 @@ bench: setup
 	$(PYTHON) benchmarks/restore.py --small
 	$(PYTHON) benchmarks/slow_storage.py --small
 	$(PYTHON) benchmarks/memory.py --small
+	$(PYTHON) benchmarks/restore.py --remote --small
 
 # SHORT=1 is CI's form: the same tests with fewer repetitions.
 sanitize: setup

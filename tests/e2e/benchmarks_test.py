@@ -105,6 +105,32 @@ def test_memory_reports_what_saving_and_restoring_take_beyond_tables_and_tracker
     assert {row["method"] for row in report["saving"]} <= {"VmHWM", "sampling"}
 
 
+def test_restore_from_slow_storage_reports_ours_and_the_baselines():
+    report = report_of(
+        "restore.py",
+        *("--remote", "--rows", 2_000, "--batch", 64, "--intervals", 4, "--base-every", 3),
+        *("--rounds", 1, "--stream-mib-per-sec", 20, "--latency-ms", 1),
+    )
+    rows = {row["contender"]: row for row in report["results"]}
+    baselines = ["check_n_run", "check_n_run_4bit", "incremental_n", "incremental"]
+    fair = [f"{name}, our restore" for name in baselines]
+    ablations = ["one stream", "cut by cut", "copy in the buffer"]
+    assert list(rows) == ["adaptcp", *ablations, *baselines, *fair]
+    assert rows["adaptcp"]["ratio"] == 1
+    for row in rows.values():
+        assert row["seconds"] >= row["seconds_lowest"] > 0 and row["ratio"] > 0
+    # In order every copy is inserted; our restore leaves out the stale ones.
+    assert rows["incremental"]["row_copies"] > rows["incremental, our restore"]["row_copies"]
+    assert rows["incremental"]["segments"] == 5
+    assert rows["incremental_n"]["segments"] == 2
+    # One stream brings no more than its bandwidth; a copy in the buffer needs none of it.
+    for name in ("check_n_run", "incremental_n", "incremental"):
+        assert rows[name]["seconds"] >= rows[name]["stream_seconds"]
+        assert rows[name]["published_ratio"] > 9
+    assert rows["copy in the buffer"]["requests"] < rows["adaptcp"]["requests"]
+    assert rows["check_n_run_4bit"]["mib_read"] < rows["check_n_run"]["mib_read"] / 2
+
+
 @pytest.mark.parametrize(
     "name, arguments, message",
     [
@@ -113,6 +139,9 @@ def test_memory_reports_what_saving_and_restoring_take_beyond_tables_and_tracker
         ("memory.py", ["--rows", "1000,0"], "--steps must be positive"),
         ("restore.py", ["--peers", "tape"], "--peers must be some of tfra, upsert"),
         ("slow_storage.py", ["--contenders", "none"], "with adaptive, incremental, none among"),
+
+
+        ("restore.py", ["--remote", "--intervals", 0], "numbers positive"),
     ],
 )
 def test_sizes_that_do_not_fit_are_refused(name, arguments, message):
