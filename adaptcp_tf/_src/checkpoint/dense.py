@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import collections
 import dataclasses
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any, Protocol
 
 import tensorflow as tf
@@ -217,10 +217,27 @@ def restore_variables(
     """
     if bundle is None:
         return
-    specs = variables.specs
-    wanted = [v for v in bundle.variables if v.key in specs]
+    variables.assign(read_values(bundle, paths, variables.specs))
+
+
+def read_values(
+    bundle: DenseBundle, paths: Mapping[str, str], keys: Collection[str]
+) -> dict[str, tf.Tensor]:
+    """Returns the saved values of those of the keys that were saved.
+
+    Args:
+        bundle: what the manifest says of the dense variables.
+        paths: where its files are, all in one directory, by their paths relative to that of the
+            checkpoints.
+        keys: of the variables.
+
+    Raises:
+        StorageError: the bundle could not be read.
+        CorruptCheckpointError: it is damaged.
+    """
+    wanted = [v for v in bundle.variables if v.key in keys]
     if not wanted:
-        return
+        return {}
     index = ".index"
     prefix = paths[bundle.prefix + index][: -len(index)]
     try:
@@ -239,7 +256,7 @@ def restore_variables(
             "Restore another step.",
             path=prefix,
         ) from error
-    variables.assign({saved.key: value for saved, value in zip(wanted, values)})
+    return {saved.key: value for saved, value in zip(wanted, values)}
 
 
 def _describe(dtype: str, shape: Any) -> str:

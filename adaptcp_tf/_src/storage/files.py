@@ -363,7 +363,7 @@ def written_elsewhere(path: str) -> Iterator[str]:
         for name in list_dir(local):
             target = join(path, name)
             with translated("write", target):
-                remote_files.copy_from_local(join(local, name), target)
+                remote_files.copy(join(local, name), target)
 
 
 def sync_file(path: str) -> None:

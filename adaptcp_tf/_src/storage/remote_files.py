@@ -124,9 +124,20 @@ def delete_dir_if_empty(path: str) -> bool:
     return True
 
 
-def copy_from_local(source: str, target: str) -> None:
-    """Copies a local file to a store."""
+def copy(source: str, target: str) -> None:
+    """Copies a file, from and to any file system."""
     _tf().io.gfile.copy(source, target, overwrite=True)
+
+
+def walk(path: str) -> Iterator[tuple[str, list[str], list[str]]]:
+    """Yields each directory of a tree, with the names of directories and files in it."""
+    for directory, directories, names in _tf().io.gfile.walk(path):
+        yield directory.rstrip("/"), directories, names
+
+
+def delete_tree(path: str) -> None:
+    """Deletes a directory and all that is in it."""
+    _tf().io.gfile.rmtree(path)
 
 
 def move_dir(path: str, target: str, last: str) -> None:

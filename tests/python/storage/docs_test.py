@@ -5,16 +5,16 @@ import doctest
 
 import pytest
 
-from adaptcp_tf._src.storage import failures, files, kernel_lock, lock, process
+from adaptcp_tf._src.storage import failures, files, kernel_lock, lock, process, trees
 
 
-@pytest.mark.parametrize("module", [failures, files, kernel_lock, lock, process])
+@pytest.mark.parametrize("module", [failures, files, kernel_lock, lock, process, trees])
 def test_examples_run(module, tmp_path):
     finder = doctest.DocTestFinder(exclude_empty=True)
     runner = doctest.DocTestRunner(optionflags=doctest.ELLIPSIS)
     for number, example in enumerate(finder.find(module)):
         directory = tmp_path / str(number)
         directory.mkdir()
-        example.globs["directory"] = str(directory)
+        example.globs.update({**vars(files), **example.globs, "directory": str(directory)})
         runner.run(example)
     assert runner.summarize(verbose=False).failed == 0
