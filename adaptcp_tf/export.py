@@ -1,6 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Checkpoints in the formats of others."""
+"""Checkpoints in the formats of others, and models for serving."""
 
-from adaptcp_tf._src.export import TfraExport, tfra_files
+from adaptcp_tf._src.export import (
+    RowsExport,
+    SavedModelExport,
+    TfraExport,
+    saved_model,
+    saved_model_from_template,
+    tfra_files,
+)
 
-__all__ = ["TfraExport", "tfra_files"]
+__all__ = [
+    "RowsExport",
+    "SavedModelExport",
+    "TfraExport",
+    "saved_model",
+    "saved_model_from_template",
+    "tfra_files",
+]

@@ -8,13 +8,24 @@ import sys
 from collections.abc import Sequence
 
 from adaptcp_tf import errors
-from adaptcp_tf._src.cli import compact, diff, export, gc, ls, plot, show, simulate, verify
+from adaptcp_tf._src.cli import (
+    compact,
+    diff,
+    export,
+    export_savedmodel,
+    gc,
+    ls,
+    plot,
+    show,
+    simulate,
+    verify,
+)
 
 _PROBLEM_FOUND = 1
 _WRONG_USE = 2
 _INTERRUPTED = 130  # what shells expect of SIGINT
 
-_VERBS = (ls, show, verify, diff, gc, compact, export, plot, simulate)
+_VERBS = (ls, show, verify, diff, gc, compact, export, export_savedmodel, plot, simulate)
 
 _TEXT = """Looks at, checks, tidies up, converts and compares checkpoints of TFRA tables.
 

@@ -3,23 +3,20 @@
 
 from __future__ import annotations
 
-import contextlib
-import dataclasses
 import os
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable
 
 import tensorflow as tf
 
 from adaptcp_tf import errors
-from adaptcp_tf._src.checkpoint.restoring import restore_errors
-from adaptcp_tf._src.manifest import CheckpointStore, GroupSpec, Manifest, restore_order
+from adaptcp_tf._src.export.reading import identity, open_checkpoint, restored
+from adaptcp_tf._src.export.report import RowsExport
+from adaptcp_tf._src.export.staging import check_new, publish, staged
+from adaptcp_tf._src.manifest import CheckpointStore, GroupSpec, Manifest
 from adaptcp_tf._src.storage import files
 from adaptcp_tf._src.storage.failures import translated
-from adaptcp_tf._src.storage.local_files import temporary_name
-from adaptcp_tf._src.tables import TableGroup
 from adaptcp_tf._src.tables.group import AttachedTable
-from adaptcp_tf._src.tables.tfra import new_table
 from adaptcp_tf._src.tables.tfra_listing import LISTING_NAME, ListedTable, encode_listing
 from adaptcp_tf._src.tables.tfra_names import file_prefix, file_stem, variable_name
 
@@ -28,27 +25,8 @@ from adaptcp_tf._src.tables.tfra_names import file_prefix, file_stem, variable_n
 _MAX_BUFFER_ROWS = 4194304
 
 
-@dataclasses.dataclass(frozen=True)
-class TfraExport:
-    """What was exported.
-
-    Attributes:
-        step: of the checkpoint.
-        directory: where the files are.
-        rows: of all TFRA variables, slots not counted.
-        bytes: of all files.
-        files: how many.
-        exact: whether they hold every bit of what was trained, or the checkpoint was quantised.
-        seconds: how long it took.
-    """
-
-    step: int
-    directory: str
-    rows: int
-    bytes: int
-    files: int
-    exact: bool
-    seconds: float
+class TfraExport(RowsExport):
+    """What was exported as TFRA's files."""
 
 
 def tfra_files(
@@ -92,12 +70,10 @@ def tfra_files(
         StorageError: a file could not be read or written.
     """
     start = time.perf_counter()
-    store = CheckpointStore(os.fspath(directory))
-    manifest = store.read(_newest(store) if step is None else step)
+    store, manifest = open_checkpoint(directory, step)
     out = files.normalize(out)
     _check(manifest, out)
-    store.validate(manifest)
-    with _staged(out) as staging:
+    with staged(out) as staging:
         tables = []
         for spec in manifest.groups:
             rows = [
@@ -108,10 +84,11 @@ def tfra_files(
         listing = encode_listing(manifest.step, manifest.exact, tables)
         files.write_durably(files.join(staging, LISTING_NAME), listing)
         sizes = [files.size(files.join(staging, name)) for name in files.list_dir(staging)]
-        _publish(staging, out)
+        publish(staging, out, last=LISTING_NAME)
     parameters = {spec.name for spec in manifest.groups}
     return TfraExport(
         step=manifest.step,
+        checkpoint=identity(manifest),
         directory=out,
         rows=sum(sum(table.rows) for table in tables if table.variable in parameters),
         bytes=sum(sizes),
@@ -119,13 +96,6 @@ def tfra_files(
         exact=manifest.exact,
         seconds=time.perf_counter() - start,
     )
-
-
-def _newest(store: CheckpointStore) -> int:
-    step = store.latest_step()
-    if step is None:
-        raise errors.CheckpointNotFoundError(f"There is no checkpoint in {store.directory!r}.")
-    return step
 
 
 def _listed(spec: GroupSpec, index: int, rows: tuple[int, ...]) -> ListedTable:
@@ -139,56 +109,37 @@ def _check(manifest: Manifest, out: str) -> None:
         raise errors.InvalidOptionError(
             f"The checkpoint of step {manifest.step} has no TFRA variables: nothing to export."
         )
+    check_tfra_can_read(
+        (variable_name(spec.name, table.name), spec.key_dtype)
+        for spec in manifest.groups
+        for table in spec.tables
+    )
+    check_new(out, "TFRA may load whatever files lie beside those of a table")
+
+
+def check_tfra_can_read(variables: Iterable[tuple[str, str]]) -> None:
+    """Raises unless TFRA can read files of its kind of all variables.
+
+    Args:
+        variables: name and key dtype of each.
+
+    Raises:
+        InvalidOptionError: keys are strings, or two variables would have the same file.
+    """
     seen: dict[str, str] = {}
-    for spec in manifest.groups:
-        if spec.key_dtype == tf.string.name:
+    for name, key_dtype in variables:
+        if key_dtype == tf.string.name:
             raise errors.InvalidOptionError(
-                f"TFRA variable {spec.name!r} cannot be exported to TFRA's files. Received: string "
-                "keys, which TFRA writes as raw structs and cannot read back. Expected: int64 or int32 keys."
+                f"TFRA variable {name!r} cannot be exported to TFRA's files. Received: string keys, "
+                "which TFRA writes as raw structs and cannot read back. Expected: int64 or int32 "
+                "keys. Choose another format."
             )
-        for table in spec.tables:
-            name = variable_name(spec.name, table.name)
-            other = seen.setdefault(file_prefix(name), name)
-            if other != name:
-                raise errors.InvalidOptionError(
-                    f"TFRA gives the variables {other!r} and {name!r} the same files, "
-                    f"{file_prefix(name)}*. Expected: names that differ in more than slashes."
-                )
-    if files.exists(out) and files.list_dir(out):
-        raise errors.InvalidOptionError(
-            f"Invalid value for out. Received: {out!r}, which is not empty. Expected: a new "
-            "directory, since TFRA may load whatever files lie beside those of a table."
-        )
-
-
-@contextlib.contextmanager
-def _staged(out: str) -> Iterator[str]:
-    """A directory beside `out` to write into; it is gone in the end, whatever happens."""
-    staging = temporary_name(out)
-    try:
-        files.make_dirs(staging)
-        yield staging
-    finally:
-        with contextlib.suppress(errors.StorageError):
-            if files.exists(staging):
-                _delete(staging, files.list_dir(staging))
-                files.delete_dir_if_empty(staging)
-
-
-def _publish(staging: str, out: str) -> None:
-    names = files.list_dir(staging)
-    try:
-        files.move_dir(staging, out, last=LISTING_NAME)
-    except BaseException:
-        with contextlib.suppress(errors.StorageError):
-            _delete(out, sorted(set(names) - set(files.list_dir(staging))))
-            files.delete_dir_if_empty(out)
-        raise
-
-
-def _delete(directory: str, names: Sequence[str]) -> None:
-    for name in names:
-        files.delete_file(files.join(directory, name))
+        other = seen.setdefault(file_prefix(name), name)
+        if other != name:
+            raise errors.InvalidOptionError(
+                f"TFRA gives the variables {other!r} and {name!r} the same files, "
+                f"{file_prefix(name)}*. Expected: names that differ in more than slashes."
+            )
 
 
 def _write_shard(
@@ -200,38 +151,12 @@ def _write_shard(
     num_threads: int,
 ) -> list[int]:
     """Writes the files of one shard; returns the rows of each table."""
-    segments = [s for s in restore_order(manifest).get(spec.name, []) if s.shard == number]
-    with _scratch_group(spec) as group:
-        with restore_errors(store.directory, manifest):
-            group.restore(
-                manifest.interval,
-                segments,
-                [store.path(segment.path) for segment in segments],
-                saved_shards=spec.num_shards,
-                slots=True,
-                num_threads=num_threads,
-            )
+    with restored(store, manifest, spec, shard=number, num_threads=num_threads) as group:
         rows = []
         for attached in group.shards[0].tables:
             stem = file_stem(variable_name(spec.name, attached.name), number, spec.num_shards)
             rows.append(_write_table(attached, staging, stem))
         return rows
-
-
-@contextlib.contextmanager
-def _scratch_group(spec: GroupSpec) -> Iterator[TableGroup]:
-    """Tables for one shard, which belong to no variable and are freed in the end."""
-    key_dtype = tf.as_dtype(spec.key_dtype)
-    group = TableGroup(spec.name, key_dtype, ["/CPU:0"], lambda keys, _: tf.zeros_like(keys))
-    (shard,) = group.shards
-    try:
-        for table in spec.tables:
-            shard.attach(new_table(key_dtype, tf.as_dtype(table.dtype), table.dim), table.name)
-        yield group
-    finally:
-        # The tracker refers to the tables, so it goes first.
-        for handle in (shard.handle, *(t.table.resource_handle for t in shard.tables)):
-            tf.raw_ops.DestroyResourceOp(resource=handle)
 
 
 def _write_table(attached: AttachedTable, staging: str, stem: str) -> int:

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 from tensorflow.python.eager import record
+from tensorflow.python.saved_model import save_context
 
 from adaptcp_tf import errors
 from adaptcp_tf._src.ops.library import ops
@@ -112,7 +113,7 @@ def discover_groups(
         _collect(_as_variable(variable), found)
     for root in (model, optimizer):
         if root is not None:
-            for variable in _variables_below(root):
+            for variable in variables_below(root):
                 _collect(variable, found)
     return _groups_of(found.values())
 
@@ -229,7 +230,8 @@ def _as_variable(variable: Any) -> de.Variable:
     )
 
 
-def _variables_below(root: Any) -> Iterator[de.Variable]:
+def variables_below(root: Any) -> Iterator[de.Variable]:
+    """Yields the TFRA variables that a trackable holds, however deep; some more than once."""
     for node in tf.train.TrackableView(root).descendants():
         if isinstance(node, de.Variable):
             yield node
@@ -329,6 +331,9 @@ def _attachment(table: Any) -> AttachedTable | None:
 
 def _tracked(table: Any) -> AttachedTable | None:
     """The table's attachment, made now when somebody watches; None when it is not tracked."""
+    if save_context.in_save_context():
+        # A SavedModel is used without us.
+        return None
     attached = _attachment(table)
     if attached is not None:
         return attached
@@ -348,7 +353,7 @@ def _tracked(table: Any) -> AttachedTable | None:
 
 def _is_watched(parameter: de.Variable) -> bool:
     roots = [root for watched in list(_watched) for root in watched if root is not None]
-    return any(variable is parameter for root in roots for variable in _variables_below(root))
+    return any(variable is parameter for root in roots for variable in variables_below(root))
 
 
 def _after(*operations: Any) -> Any:

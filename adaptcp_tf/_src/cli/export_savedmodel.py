@@ -1,0 +1,52 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`adaptcp export-savedmodel`: a SavedModel with the rows of a checkpoint."""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import json
+from typing import Any
+
+from adaptcp_tf._src.export import saved_model_from_template
+
+_DESCRIPTION = """Copies a SavedModel to the new directory OUT, with the rows and dense variables of a
+checkpoint in place of its own. Needs no code of the model.
+
+Example:
+  adaptcp export-savedmodel /data/run1 --step 1200 --template /models/ctr/1 /models/ctr/2
+"""
+
+
+def add_parser(verbs: Any) -> None:
+    """Adds the verb to the command line."""
+    parser = verbs.add_parser(
+        "export-savedmodel",
+        help="refresh a SavedModel from a checkpoint",
+        description=_DESCRIPTION,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.set_defaults(run=_run)
+    parser.add_argument("directory", metavar="DIR", help="where the checkpoints are")
+    parser.add_argument("out", metavar="OUT", help="directory to make")
+    parser.add_argument("--step", type=int, help="which checkpoint (default: the newest)")
+    parser.add_argument(
+        "--template", required=True, metavar="SAVED_MODEL", help="SavedModel of the model"
+    )
+    parser.add_argument("--json", action="store_true", help="print JSON")
+
+
+def _run(args: argparse.Namespace) -> int:
+    report = saved_model_from_template(
+        args.template, args.directory, args.step, export_dir=args.out
+    )
+    if args.json:
+        print(json.dumps(dataclasses.asdict(report)))
+        return 0
+    print(
+        f"step {report.step}: {report.rows} rows to {report.directory}: "
+        f"{report.bytes / 1e6:.1f} MB, {report.seconds:.1f} s"
+    )
+    if not report.exact:
+        print("The checkpoint was quantised: rows are near what was trained, not the same.")
+    return 0
