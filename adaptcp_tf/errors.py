@@ -69,6 +69,10 @@ class CorruptCheckpointError(AdaptCPError, ValueError):
         self.received = received
 
 
+class DeltaOrderError(AdaptCPError, ValueError):
+    """A delta does not start from what a table holds: one is missing, repeated or out of order."""
+
+
 class DirectoryLockedError(AdaptCPError, RuntimeError):
     """Another writer owns the checkpoint directory.
 

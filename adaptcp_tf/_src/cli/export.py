@@ -8,13 +8,16 @@ import dataclasses
 import json
 from typing import Any
 
-from adaptcp_tf._src.export import tfra_files
+from adaptcp_tf._src.export import npz_files, parquet_files, tfra_files
 
-_FORMATS = {"tfra": tfra_files}
+_FORMATS = {"npz": npz_files, "parquet": parquet_files, "tfra": tfra_files}
 
 _DESCRIPTION = """Writes the rows and slots of a checkpoint to the new directory OUT, without the model.
 
-tfra: TFRA's own -keys and -values files, which its Variable.load_from_file_system reads.
+tfra:    TFRA's own -keys and -values files, which its Variable.load_from_file_system reads.
+npz:     files for NumPy, with the arrays keys and values.
+parquet: files for pandas, Spark and the like, with the columns key and values; needs pyarrow.
+adaptcp-export.json in OUT says which file is of which table.
 
 Example:
   adaptcp export /data/run1 --step 1200 --format tfra /data/for_tfra

@@ -124,9 +124,13 @@ def _load(group: TableGroup, name: str, part: ShardFiles) -> None:
     block_rows = max(1, _BLOCK_BYTES // part.row_bytes)
     for first in range(0, part.rows, block_rows):
         rows = min(block_rows, part.rows - first)
-        keys = _read(part.keys_path, first * part.key_bytes, rows * part.key_bytes, group.key_dtype)
+        keys = read_numbers(
+            part.keys_path, first * part.key_bytes, rows * part.key_bytes, group.key_dtype
+        )
         dtype = tables[0].table._value_dtype
-        values = _read(part.values_path, first * part.row_bytes, rows * part.row_bytes, dtype)
+        values = read_numbers(
+            part.values_path, first * part.row_bytes, rows * part.row_bytes, dtype
+        )
         values = values.reshape(rows, -1)
         shards = group.shards_of(tf.constant(keys))
         _check_shards(group, shards)
@@ -135,7 +139,13 @@ def _load(group: TableGroup, name: str, part: ShardFiles) -> None:
             attached.table.insert(tf.constant(keys[here]), tf.constant(values[here]))
 
 
-def _read(path: str, offset: int, length: int, dtype: tf.DType) -> np.ndarray:
+def read_numbers(path: str, offset: int, length: int, dtype: tf.DType) -> np.ndarray:
+    """Returns some bytes of a file as numbers.
+
+    Raises:
+        CorruptCheckpointError: the file ends before.
+        StorageError: it could not be read.
+    """
     data = files.read_range(path, offset, length)
     if len(data) != length:
         raise errors.CorruptCheckpointError(
