@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Checkpoints for `tf.keras.Model.fit`."""
 
-from adaptcp_tf._src.keras import AdaptiveCheckpoint
+from adaptcp_tf._src.keras import AdaptiveCheckpoint, ExportBest
 
-__all__ = ["AdaptiveCheckpoint"]
+__all__ = ["AdaptiveCheckpoint", "ExportBest"]

@@ -2,5 +2,6 @@
 """The Keras callback."""
 
 from adaptcp_tf._src.keras.callback import AdaptiveCheckpoint
+from adaptcp_tf._src.keras.export_best import ExportBest
 
-__all__ = ["AdaptiveCheckpoint"]
+__all__ = ["AdaptiveCheckpoint", "ExportBest"]

@@ -14,6 +14,7 @@ import tensorflow as tf
 from adaptcp_tf import errors
 from adaptcp_tf._src.checkpoint import CheckpointManager, CheckpointOptions
 from adaptcp_tf._src.checkpoint.restoring import RestoreReport
+from adaptcp_tf._src.keras.export_best import ExportBest
 from adaptcp_tf._src.keras.fellows import check_fellows, fellow_callbacks
 from adaptcp_tf._src.keras.first_step import before_first_step, build_without_step
 from adaptcp_tf._src.keras.resume import InitialPosition, is_one_pass, resumed
@@ -54,6 +55,7 @@ class AdaptiveCheckpoint(tf.keras.callbacks.Callback):
             restore_threads, read_threads, steal_lock, progress, log_dir: as in `CheckpointOptions`.
         restore: whether to continue from the newest checkpoint.
         save_at_end: whether to save when `fit` ends.
+        export_best: an `ExportBest`, which exports the model for serving after the best epochs.
 
     Raises:
         InvalidOptionError: an argument is not of the right kind. `fit` raises it too, when it should
@@ -70,6 +72,7 @@ class AdaptiveCheckpoint(tf.keras.callbacks.Callback):
         strategy: str | Policy = "adaptive",
         restore: bool = True,
         save_at_end: bool = True,
+        export_best: ExportBest | None = None,
         **options: Any,
     ):
         super().__init__()
@@ -87,6 +90,7 @@ class AdaptiveCheckpoint(tf.keras.callbacks.Callback):
         self._save_freq = save_freq
         self._restore = restore
         self._save_at_end = save_at_end
+        self._export_best = export_best
         self._manager: CheckpointManager | None = None
         self._prefetch_targets = PrefetchTargets()
         self._position = _START
@@ -213,6 +217,8 @@ class AdaptiveCheckpoint(tf.keras.callbacks.Callback):
         self._position = dataclasses.replace(self._position, epoch=epoch + 1, batch=0)
         if self._save_freq == "epoch":
             self._save()
+        if self._export_best is not None:
+            self._export_best.epoch_ended(self.model, self._position.batches_total, logs)
 
     def on_train_end(self, logs: Any = None) -> None:
         """Saves what was trained since the last checkpoint."""
