@@ -462,18 +462,7 @@ def _hooked_load_from_file_system(self: Any, *args: Any, **kwargs: Any) -> Any:
 
 
 def _hooked_restore_saveable(self: Any, *args: Any, **kwargs: Any) -> Any:
-    if _is_traced_for_saved_model():
-        return _restore_saveable(self, *args, **kwargs)
     return _replace(self.op, lambda: _restore_saveable(self, *args, **kwargs))
-
-
-def _is_traced_for_saved_model() -> bool:
-    """Whether TensorFlow traces how a SavedModel is to restore itself; no op of ours may be there.
-
-    `saved_model.save` has each saveable restored in a function of this name, which never runs here.
-    """
-    graph = tf.compat.v1.get_default_graph()
-    return tf.inside_function() and graph.name == "restore_fn"
 
 
 def _install_hooks() -> None:
