@@ -48,7 +48,7 @@ def test_chain_is_restored_and_continued_by_the_other(tmp_path, first, second):
 
 @pytest.mark.parametrize(("first", "second"), DIRECTIONS)
 def test_hot_and_cold_rows_are_restored_by_the_other(tmp_path, first, second):
-    model = {"directory": str(tmp_path), "kind": "nested", "optimizer": "legacy_adagrad"}
+    model = {"directory": str(tmp_path), "kind": "functional", "optimizer": "rmsprop"}
     saved = run(first, "train", strategy="adaptive", hot_threshold=0.5, **model)
     assert run(second, "restore", **model) == saved
 
