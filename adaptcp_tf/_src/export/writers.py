@@ -11,6 +11,7 @@ import tensorflow as tf
 
 from adaptcp_tf import errors
 from adaptcp_tf._src.storage import files
+from adaptcp_tf._src.storage.arrow import pyarrow
 from adaptcp_tf._src.storage.failures import translated
 from adaptcp_tf._src.storage.trees import append
 from adaptcp_tf._src.tables.delta_listing import RowFile
@@ -46,22 +47,6 @@ def new_writer(row_format: str, directory: str, stem: str) -> Writer:
             f"{', '.join(FORMATS)}."
         )
     return writers[row_format](directory, stem)
-
-
-def pyarrow() -> Any:
-    """Returns the module that reads and writes Parquet.
-
-    Raises:
-        InvalidOptionError: it is not installed.
-    """
-    try:
-        import pyarrow.parquet
-    except ImportError as error:
-        raise errors.InvalidOptionError(
-            f"Parquet needs the package pyarrow, which cannot be imported. Received: {error}. "
-            "Install it (pip install pyarrow), or choose another format."
-        ) from error
-    return pyarrow
 
 
 def plain(values: tf.Tensor) -> np.ndarray:

@@ -12,9 +12,9 @@ import numpy as np
 import tensorflow as tf
 
 from adaptcp_tf import errors
-from adaptcp_tf._src.export.writers import pyarrow
 from adaptcp_tf._src.importing.from_tfra import read_numbers
 from adaptcp_tf._src.storage import files
+from adaptcp_tf._src.storage.arrow import pyarrow
 from adaptcp_tf._src.storage.failures import translated
 from adaptcp_tf._src.tables.delta_listing import DeltaTable
 
