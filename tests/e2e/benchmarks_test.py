@@ -139,8 +139,6 @@ def test_restore_from_slow_storage_reports_ours_and_the_baselines():
         ("memory.py", ["--rows", "1000,0"], "--steps must be positive"),
         ("restore.py", ["--peers", "tape"], "--peers must be some of tfra, upsert"),
         ("slow_storage.py", ["--contenders", "none"], "with adaptive, incremental, none among"),
-
-
         ("restore.py", ["--remote", "--intervals", 0], "numbers positive"),
     ],
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import collections
 import dataclasses
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any, Protocol
 
 import tensorflow as tf
@@ -52,6 +52,10 @@ class ModelVariables:
 
     def __init__(self, variables: Mapping[str, tf.Variable]):
         self._variables = dict(variables)
+
+    def items(self) -> Iterable[tuple[str, tf.Variable]]:
+        """Key and variable of each."""
+        return self._variables.items()
 
     @property
     def specs(self) -> Mapping[str, tf.TensorSpec]:

@@ -61,7 +61,9 @@ def _adopt(shard: GroupShard, surplus: Sequence[int]) -> None:
         shard.group.name,
         max(surplus),
         ", ".join(repr(t.name) for t, extra in zip(shard.tables, surplus) if extra),
-        "" if len(keys) not in range(1, _MOST_STRAYS + 1) else f", of key {', '.join(map(str, keys))}",
+        ""
+        if len(keys) not in range(1, _MOST_STRAYS + 1)
+        else f", of key {', '.join(map(str, keys))}",
         "" if len(keys) else "not ",
     )
 
