@@ -224,7 +224,8 @@ Status Restorer::Register(const ChainBlock& at, const RowBlock& block,
     const Status status =
         shards_[s].group->RestoreRows(all ? block : selected, chain_.kind(at.segment), &live);
     if (!status.ok()) {
-      return Status(status.code(), Concat(chain_.reader(at.segment).path(), ": ", status.message()));
+      return Status(status.code(),
+                    Concat(chain_.reader(at.segment).path(), ": ", status.message()));
     }
     size_t kept = 0;
     for (size_t i = 0; i < rows.size(); ++i) {

@@ -43,11 +43,11 @@ struct DrainResult {
 
 struct GroupStats {
   std::vector<uint64_t> table_rows;  // of each table, just before `rows` was counted
-  uint64_t rows = 0;           // keys that some table of the group may hold
-  uint64_t rows_to_save = 0;   // at most, by a cut now that is not a base, tombstones aside
-  uint64_t tracker_bytes = 0;  // memory of the tracker
-  uint32_t interval = 0;       // the current, open interval
-  bool base_required = false;  // earlier segments do not describe the tables any more
+  uint64_t rows = 0;                 // keys that some table of the group may hold
+  uint64_t rows_to_save = 0;         // at most, by a cut now that is not a base, tombstones aside
+  uint64_t tracker_bytes = 0;        // memory of the tracker
+  uint32_t interval = 0;             // the current, open interval
+  bool base_required = false;        // earlier segments do not describe the tables any more
   bool cut_active = false;
   uint64_t restored_rows = 0;  // loaded by the latest restore so far
 };
