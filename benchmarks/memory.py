@@ -129,7 +129,7 @@ def parse_arguments() -> argparse.Namespace:
     )
     parser.add_argument("--dim", type=int, default=16, help="length of the embedding vectors")
     parser.add_argument("--batch", type=int, default=2048, help="samples a step, 26 ids each")
-    parser.add_argument("--steps", type=int, default=60, help="steps before and after the cut")
+    parser.add_argument("--steps", type=int, default=30, help="steps before and after the cut")
     parser.add_argument("--directory", help="where checkpoints go; default: the temporary folder")
     args = report.parse_or_small(parser, _SMALL)
     if min(*args.rows, args.dim, args.batch, args.steps) < 1:
