@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import hashlib
 import json
 import math
@@ -49,24 +50,36 @@ def encode_manifest(manifest: Manifest) -> bytes:
             so that `decode_manifest` would refuse it.
         InvalidOptionError: if it holds what JSON cannot, such as numpy numbers or NaN.
     """
+    label = f"manifest of step {manifest.step}"
     body = {field.name: getattr(manifest, field.name) for field in dataclasses.fields(manifest)}
-    # vars() instead of asdict(): a chain may have thousands of segments.
-    body["segments"] = [vars(segment) for segment in manifest.segments]
     body["groups"] = [dataclasses.asdict(group) for group in manifest.groups]
     for name in ("dense", "position"):
         body[name] = None if body[name] is None else dataclasses.asdict(body[name])
     for name in ("counters", "policy", "versions"):
         body[name] = _plain(body[name], name)
     body["totals"] = manifest.totals
-    label = f"manifest of step {manifest.step}"
     try:
-        data = _layout({**body, _CHECKSUM: _checksum(body)}).encode("ascii")
+        texts = {
+            key: [_dump(v) for v in value] if _is_list(value) else _dump(value)
+            for key, value in body.items()
+            if key != "segments"
+        }
+        texts["segments"] = [
+            _segment_text(*vars(segment).values()) for segment in manifest.segments
+        ]
+    except errors.CorruptCheckpointError:
+        raise
     except (TypeError, ValueError) as error:
         raise errors.InvalidOptionError(
             f"Invalid value in the {label}. Received: {error}. Expected: plain Python values."
         ) from error
-    decode_manifest(data, label)
-    return data
+    # A chain may have thousands of segments; each was looked at when it was first written.
+    rest = json.loads(_join({**texts, "segments": []}))
+    _check_version(rest, label)
+    _read_manifest(Fields(label, "", rest))
+    check_manifest(manifest, label)
+    texts[_CHECKSUM] = _dump(_hash(_join(texts)))
+    return _layout(texts).encode("ascii")
 
 
 def decode_manifest(data: bytes, path: str) -> Manifest:
@@ -90,12 +103,9 @@ def decode_manifest(data: bytes, path: str) -> Manifest:
             contradicts the rest; it names file, field, expected and received.
     """
     body = _parse(data, path)
-    version = body.get("format_version")
-    if type(version) is not int or version != FORMAT_VERSION:
-        advice = "Install the version of adaptcp_tf that wrote it, or a newer one."
-        raise corrupt(path, "format_version", repr(FORMAT_VERSION), version, advice)
+    _check_version(body, path)
     checksum = body.pop(_CHECKSUM, None)
-    actual = _checksum(body)
+    actual = _hash(_dump(body))
     if checksum != actual:
         raise corrupt(path, _CHECKSUM, f"{actual}, that of the rest of the file", checksum)
     manifest = _read_manifest(Fields(path, "", body))
@@ -105,23 +115,50 @@ def decode_manifest(data: bytes, path: str) -> Manifest:
     return manifest
 
 
+def _check_version(body: dict[str, Any], path: str) -> None:
+    version = body.get("format_version")
+    if type(version) is not int or version != FORMAT_VERSION:
+        advice = "Install the version of adaptcp_tf that wrote it, or a newer one."
+        raise corrupt(path, "format_version", repr(FORMAT_VERSION), version, advice)
+
+
 def _dump(value: Any) -> str:
     return json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False)
 
 
-def _checksum(body: dict[str, Any]) -> str:
-    return _HASH + hashlib.sha256(_dump(body).encode("ascii")).hexdigest()
+def _hash(text: str) -> str:
+    return _HASH + hashlib.sha256(text.encode("ascii")).hexdigest()
 
 
-def _layout(body: dict[str, Any]) -> str:
-    """Writes one line per top-level key and per entry of a list: readable, and fast to write."""
+# Values that are equal but of other types are other values here: True is no number of bytes.
+@functools.lru_cache(maxsize=1 << 14, typed=True)
+def _segment_text(*values: Any) -> str:
+    """Encodes a segment, given its fields in order, and verifies that it can be decoded."""
+    names = (field.name for field in dataclasses.fields(Segment))
+    text = _dump(dict(zip(names, values)))
+    _read_segment(Fields("manifest", "segments", json.loads(text)))
+    return text
+
+
+def _is_list(value: Any) -> bool:
+    return isinstance(value, (list, tuple))
+
+
+def _join(texts: dict[str, str | list[str]]) -> str:
+    """An object with these encoded values, as `_dump` writes it."""
+    parts = (
+        f"{_dump(key)}:{text if isinstance(text, str) else '[' + ','.join(text) + ']'}"
+        for key, text in sorted(texts.items())
+    )
+    return "{" + ",".join(parts) + "}"
+
+
+def _layout(texts: dict[str, str | list[str]]) -> str:
+    """As `_join`, but one line per top-level key and per entry of a list: readable."""
     lines = []
-    for key in sorted(body):
-        value = body[key]
-        if isinstance(value, (list, tuple)) and value:
-            text = "[\n  " + ",\n  ".join(_dump(entry) for entry in value) + "\n ]"
-        else:
-            text = _dump(value)
+    for key, text in sorted(texts.items()):
+        if not isinstance(text, str):
+            text = "[\n  " + ",\n  ".join(text) + "\n ]" if text else "[]"
         lines.append(f" {_dump(key)}: {text}")
     return "{\n" + ",\n".join(lines) + "\n}\n"
 
