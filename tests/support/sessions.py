@@ -29,10 +29,10 @@ def predict(ids, names=("emb",), shards=1, training=True):
     """The model's output [batch, 1] of ids [batch, features], and the trainable views of its rows."""
     pooled, views = [], []
     for seed, name in enumerate(names):
-        rows, view = de.embedding_lookup(
-            variable(name, shards, seed), tf.reshape(ids, [-1]), name, return_trainable=True
+        rows, view = de.embedding_lookup_unique(
+            variable(name, shards, seed), ids, name=name, return_trainable=True
         )
-        pooled.append(tf.reduce_sum(tf.reshape(rows, [-1, FEATURES, DIM]), axis=1))
+        pooled.append(tf.reduce_sum(rows, axis=1))
         views.append(view)
     features = tf.concat(pooled, axis=1)
     kernel = tf.compat.v1.get_variable(

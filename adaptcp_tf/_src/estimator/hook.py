@@ -85,6 +85,7 @@ class AdaptiveCheckpointHook(tf.compat.v1.train.CheckpointSaverHook, KnowsSessio
         self._warm_start = warm_start
         self._tiers = Tiers(directory, self._options.local_dir)
         self._manager: CheckpointManager | None = None
+        self._tf_saver: tf.compat.v1.train.Saver | None = None
         self._stream = InputStream()
         self._last_saved: int | None = None
         self._opened = False
@@ -142,13 +143,14 @@ class AdaptiveCheckpointHook(tf.compat.v1.train.CheckpointSaverHook, KnowsSessio
             self._checkpoints = TensorFlowCheckpoints(self.checkpoint_dir)
             self._tf_saver = self._take_saver(graph)
         self._subject = SessionSubject(self._tables, self._checkpoints)
-        with eagerly():
-            self._manager = CheckpointManager.of_subject(
-                self._directory, self._subject, self._options
-            )
-            if self._checkpoints is not None:
-                self._checkpoints.adopt(self._manager.all_steps())
+        self._manager = CheckpointManager.of_subject(self._directory, self._subject, self._options)
         atexit.register(self._manager.close)
+        if self._checkpoints is not None:
+            try:
+                self._checkpoints.adopt(self._manager.all_steps())
+            except BaseException:
+                self.close()
+                raise
         self._last_saved = None
         self._opened = False
         for listener in self._listeners:
@@ -220,6 +222,9 @@ class AdaptiveCheckpointHook(tf.compat.v1.train.CheckpointSaverHook, KnowsSessio
             self._manager.close()
             self._subject.close()
             atexit.unregister(self._manager.close)
+        if self._tf_saver is not None:
+            self._tf_saver.__dict__.pop("save", None)
+            self._tf_saver = None
 
     def _save(self, session: tf.compat.v1.Session, step: int) -> bool:
         """Saves between the calls of the listeners; returns whether one wants to stop training."""

@@ -111,14 +111,18 @@ class RestoreHook(tf.compat.v1.train.SessionRunHook):
             As `CheckpointManager.restore` does, otherwise.
         """
         step = int(session.run(self._step))
+        if step == 0 and self._tiers.latest_step() is None:
+            logger.warning("nothing was trained yet: the tables stay empty")
+            return
         groups = self._tables.open(session)
-        with eagerly():
-            if step == 0 and self._tiers.latest_step() is None:
-                logger.warning("nothing was trained yet: the tables stay empty")
-                return
-            self.restored = _load(
-                self._tiers, step, groups, _NoVariables(), Selection(slots=False, dense=False)
-            )
+        try:
+            with eagerly():
+                self.restored = _load(
+                    self._tiers, step, groups, _NoVariables(), Selection(slots=False, dense=False)
+                )
+        finally:
+            for group in groups:
+                group.release()
 
 
 def global_step_of(graph: tf.Graph) -> tf.Tensor:

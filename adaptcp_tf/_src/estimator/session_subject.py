@@ -34,11 +34,14 @@ class SessionSubject:
         Raises:
             InvalidOptionError: the session runs in another process.
         """
+        self.close()
         self._groups = self._tables.open(session)
         self._variables.use(session)
 
     def close(self) -> None:
-        """Lets go of the session's tables, whose memory is theirs as long as somebody holds them."""
+        """Lets go of the session's tables, which live as long as somebody holds them."""
+        for group in self._groups:
+            group.release()
         self._groups = []
 
     def watch(self) -> Callable[[], None]:

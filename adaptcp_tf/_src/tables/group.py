@@ -173,6 +173,12 @@ class TableGroup:
         if self._clear is not None:
             self._clear(self)
 
+    def release(self) -> None:
+        """Lets go of trackers and tables, of which only the handles may keep the memory."""
+        for shard in self.shards:
+            shard.tables.clear()
+            del shard.handle
+
     def shards_of(self, keys: tf.Tensor) -> np.ndarray:
         """Asks the variable's partition function for the shards ([n] int32) of keys ([n])."""
         if self.num_shards == 1:

@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """GraphTables: eager code works on the tables that a TF1 session trains."""
 
+import gc
+import weakref
+
 import pytest
 import tensorflow as tf
 
@@ -41,6 +44,19 @@ def test_groups_outlive_their_session():
     groups = tables.open(session)
     session.close()
     assert rows_of(groups) == [50]
+
+
+def test_released_groups_are_freed_at_once():
+    """Not when Python next looks for cycles: the tables may be most of the memory."""
+    session, tables = graph_with_rows(50)
+    (group,) = tables.open(session)
+    handle = weakref.ref(group.shards[0].handle)
+    gc.disable()
+    try:
+        group.release()
+        assert handle() is None
+    finally:
+        gc.enable()
 
 
 def test_sessions_of_one_graph_have_tables_of_their_own():
