@@ -48,7 +48,7 @@ class AdaptiveCheckpointHook(tf.compat.v1.train.CheckpointSaverHook, KnowsSessio
         strategy, hot_threshold, hysteresis, base_every, mean_secs_between_failures,
             rate_half_life_intervals, encoding, slot_encoding, exact, max_to_keep, keep_period,
             local_dir, local_bytes, max_writers, upload_threads, upload_patience_secs, when_busy,
-            restore_threads, steal_lock, progress: as in `CheckpointOptions`.
+            restore_threads, read_threads, steal_lock, progress, log_dir: as in `CheckpointOptions`.
 
     Raises:
         InvalidOptionError: an argument is not of the right kind.

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 import tensorflow as tf
 
 from adaptcp_tf import errors
+from adaptcp_tf._src.checkpoint import CheckpointOptions
 from adaptcp_tf._src.checkpoint.dense import DenseSnapshot, DenseVariables
 from adaptcp_tf._src.checkpoint.restoring import (
     RestoreReport,
@@ -24,7 +25,7 @@ from adaptcp_tf._src.tables import GraphTables, TableGroup
 
 logger = logging.getLogger("adaptcp_tf")
 
-_NUM_THREADS = 2
+_OPTIONS = CheckpointOptions()
 
 
 @dataclasses.dataclass(frozen=True)
@@ -163,7 +164,8 @@ def _load(
         variables,
         directory=tiers.directory,
         selection=selection,
-        num_threads=_NUM_THREADS,
+        num_threads=_OPTIONS.restore_threads,
+        read_threads=_OPTIONS.read_threads,
         progress=False,
     )
 
