@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`model.fit` killed with SIGKILL at random instants and resumed ends like one that never was.
+"""A training killed with SIGKILL at random instants and resumed ends like one that never was.
 
-On MovieLens-100k and on the Criteo sample (ADAPTCP_DATA, default ../shared/data; where that is absent
-the example says so and uses a generated file of the same format). ADAPTCP_TEST_LENGTH=long kills more
-than fifty times.
+By `model.fit` and by an Estimator; on MovieLens-100k and on the Criteo sample (ADAPTCP_DATA, default
+../shared/data; where that is absent the example says so and uses a generated file of the same
+format). ADAPTCP_TEST_LENGTH=long kills more than fifty times.
 """
 
 import concurrent.futures
@@ -12,14 +12,24 @@ import math
 import os
 
 import pytest
+import tensorflow as tf
 
+from adaptcp_tf._src.manifest import Tiers
 from tests.support import kills, processes
 
 LONG = os.environ.get("ADAPTCP_TEST_LENGTH") == "long"
 KILLS = 14 if LONG else 6
 # script -> samples, batch size, epochs
-SIZES = {"keras_movielens.py": (100_000, 256, 3), "keras_criteo.py": (8_000, 128, 15)}
-CHAINS = [("keras_movielens.py", "adaptive"), ("keras_criteo.py", "differential")]
+SIZES = {
+    "keras_movielens.py": (100_000, 256, 3),
+    "keras_criteo.py": (8_000, 128, 15),
+    "estimator_criteo.py": (8_000, 128, 15),
+}
+CHAINS = [
+    ("keras_movielens.py", "adaptive"),
+    ("keras_criteo.py", "differential"),
+    ("estimator_criteo.py", "adaptive"),
+]
 if LONG:
     CHAINS += [("keras_movielens.py", "incremental"), ("keras_criteo.py", "adaptive")]
 
@@ -63,9 +73,13 @@ def killed(script, strategy, folder):
 
 
 @pytest.fixture(scope="module")
-def outcomes(tmp_path_factory):
+def folder(tmp_path_factory):
+    return tmp_path_factory.mktemp("kills")
+
+
+@pytest.fixture(scope="module")
+def outcomes(folder):
     """(script, strategy) -> chain, digest, digest without kills; two trainings at a time."""
-    folder = tmp_path_factory.mktemp("kills")
     with concurrent.futures.ThreadPoolExecutor(2) as executor:
         whole = {script: executor.submit(uninterrupted, script, folder) for script in SIZES}
         chains = {chain: executor.submit(killed, *chain, folder) for chain in CHAINS}
@@ -84,6 +98,17 @@ def test_killed_training_ends_with_the_same_bits(outcomes, chain):
     ]
     assert different == []
     assert resumed == whole
+
+
+def test_both_kinds_of_checkpoints_of_an_estimator_are_of_the_same_steps(outcomes, folder):
+    for script, strategy in outcomes:
+        if script == "estimator_criteo.py":
+            directory = folder / f"{script}-{strategy}"
+            state = tf.train.get_checkpoint_state(str(directory / "estimator"))
+            listed = [int(p.rsplit("-", 1)[1]) for p in state.all_model_checkpoint_paths]
+            there = (directory / "estimator").glob("model.ckpt-*.index")
+            assert listed == sorted(int(p.stem.rsplit("-", 1)[1]) for p in there)
+            assert listed == Tiers(str(directory)).all_steps()
 
 
 def test_kills_hit_every_phase(outcomes, capsys):
