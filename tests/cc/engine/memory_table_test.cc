@@ -58,6 +58,7 @@ TEST_F(MemoryTableTest, ReadsWhatWasWritten) {
   ASSERT_OK(table_.Remove(&key, 1));
   EXPECT_EQ(Read(1), "absent");
   EXPECT_EQ(table_.Rows().size(), 1u);
+  EXPECT_EQ(table_.Size(), 1u);
   EXPECT_EQ(table_.rows_read(), 4u);
   table_.Clear();
   EXPECT_TRUE(table_.Rows().empty());
