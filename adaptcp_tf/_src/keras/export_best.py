@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from adaptcp_tf import errors
-from adaptcp_tf._src.export import saved_model
+from adaptcp_tf._src.export.saved_model import MODEL_FILE, saved_model
 from adaptcp_tf._src.storage import files
 from adaptcp_tf._src.storage.trees import delete_tree
 
@@ -86,9 +86,13 @@ class ExportBest:
                 with contextlib.suppress(errors.StorageNotFoundError, KeyError, ValueError):
                     path = files.join(self._directory, name, *_RECORD.split("/"))
                     record = json.loads(files.read_bytes(path))
-                    if record["monitor"] == self._monitor:
+                    if record["monitor"] == self._monitor and self._is_complete(name):
                         found[int(name)] = float(record["value"])
         return dict(sorted(found.items(), key=lambda export: self._sign * export[1]))
+
+    def _is_complete(self, name: str) -> bool:
+        """Whether an export was not cut off; its model comes last, and goes first."""
+        return files.exists(files.join(self._directory, name, MODEL_FILE))
 
     def epoch_ended(self, model: Any, step: int, logs: Mapping[str, Any] | None) -> None:
         """Exports the model if it is the best so far; what fails is logged.
@@ -110,20 +114,28 @@ class ExportBest:
             return
         try:
             self._export_if_best(model, step, float(value))
-        except errors.AdaptCPError as error:
+        except Exception as error:
+            # TensorFlow refuses models that it cannot export with errors of any kind.
             logger.warning("nothing exported at step %d: %s", step, error)
 
     def _export_if_best(self, model: Any, step: int, value: float) -> None:
         found = self.exports()
         if step in found or any(self._sign * value >= self._sign * v for v in found.values()):
             return
+        target = files.join(self._directory, str(step))
+        # The record goes first, so what has none is somebody else's.
+        cut_off = files.exists(files.join(target, *_RECORD.split("/")))
+        if cut_off and not self._is_complete(str(step)):
+            delete_tree(target)
         record = json.dumps({"monitor": self._monitor, "value": value, "step": step}).encode()
         saved_model(
             model,
-            export_dir=files.join(self._directory, str(step)),
+            export_dir=target,
             signatures=self._signatures,
             extra_files={_RECORD: record},
         )
         if self._max_to_keep is not None:
             for old in list(self.exports())[self._max_to_keep :]:
-                delete_tree(files.join(self._directory, str(old)))
+                path = files.join(self._directory, str(old))
+                files.delete_file(files.join(path, MODEL_FILE))
+                delete_tree(path)

@@ -9,6 +9,7 @@ import shutil
 import tempfile
 from collections.abc import Iterator
 
+from adaptcp_tf import errors
 from adaptcp_tf._src.storage import files, local_files, remote_files
 from adaptcp_tf._src.storage.failures import translated
 
@@ -160,5 +161,7 @@ def _copy(tree: str, path: str, last: str) -> None:
             copy_file(files.join(tree, name), copied[-1])
     except BaseException:
         for target in copied:
-            files.delete_file(target)
+            # What cannot be deleted either must not hide why the copy failed.
+            with contextlib.suppress(errors.StorageError):
+                files.delete_file(target)
         raise

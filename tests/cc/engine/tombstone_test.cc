@@ -177,7 +177,7 @@ TEST_F(TombstoneTest, TrackerForgetsRowsWhoseTombstoneIsCommitted) {
     if (interval == 10) after_ten = group_.group()->Stats().tracker_bytes;
   }
   EXPECT_EQ(group_.group()->Stats().rows, 2000u);
-  EXPECT_EQ(group_.group()->Stats().table_rows, 2000u);
+  EXPECT_EQ(group_.group()->Stats().table_rows.at(0), 2000u);
   EXPECT_LT(group_.group()->Stats().tracker_bytes, 2 * after_ten);
   EXPECT_EQ(group_.Restored(), group_.rows());
 }

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """`fit` exports the model after its best epochs, and knows them again after a restart."""
 
+import shutil
+
 import pytest
 import tensorflow as tf
 
@@ -45,6 +47,27 @@ def test_restarted_training_knows_what_was_best(tmp_path):
     fit(tmp_path, [5.0, 3.0, 4.0, 2.0], again)
     assert again.exports() == {8: 2.0, 4: 3.0}
     assert sorted(path.name for path in (tmp_path / "best").iterdir()) == ["4", "8"]
+
+
+def test_export_that_was_cut_off_does_not_count_and_is_made_again(tmp_path):
+    best = acp.keras.ExportBest(tmp_path / "best", monitor="score", mode="max")
+    fit(tmp_path, [0.5], best)
+    # As a copy to an object store that was killed leaves it: its model goes last.
+    (tmp_path / "best" / "2" / "saved_model.pb").unlink()
+    assert best.exports() == {}
+    shutil.rmtree(tmp_path / "run")
+    fit(tmp_path, [0.4], best)
+    assert best.exports() == {2: 0.4}
+
+
+def test_model_that_tensorflow_cannot_export_is_a_warning(tmp_path, caplog):
+    @tf.function(input_signature=[tf.TensorSpec([None], tf.int64, name="ids")])
+    def refuse(ids):
+        raise ValueError("nothing to export")
+
+    best = acp.keras.ExportBest(tmp_path / "best", monitor="score", signatures=refuse)
+    fit(tmp_path, [0.5, 0.4], best)
+    assert caplog.text.count("nothing exported at step") == 2 and best.exports() == {}
 
 
 def test_training_goes_on_when_nothing_can_be_exported(tmp_path, caplog):
