@@ -30,7 +30,8 @@ def check_all_tracked(groups: Sequence[TableGroup]) -> list[dict[str, Any]]:
     """Returns the stats of each shard, once it is clear that its tracker knows every row.
 
     A training step behind the manager's back inserts many rows, and into every table of a group. A
-    stray one in a single table is TFRA's own doing: it is tracked from now on, with a warning.
+    stray one in a single table is TFRA's own doing: it is tracked from now on, with a warning, or, in
+    a TF1 session, left out.
 
     Raises:
         IncompatibleModelError: rows were inserted without the manager knowing.
@@ -47,25 +48,29 @@ def check_all_tracked(groups: Sequence[TableGroup]) -> list[dict[str, Any]]:
                         "the manager knowing. Make the manager before the training step is traced "
                         "or called for the first time."
                     )
-                _adopt(shard, surplus)
-                stats, _ = _measure(shard)
+                stats = _accept(shard, surplus)
             measured.append(stats)
     return measured
 
 
-def _adopt(shard: GroupShard, surplus: Sequence[int]) -> None:
+def _accept(shard: GroupShard, surplus: Sequence[int]) -> dict[str, Any]:
+    """Has stray rows tracked, or noted if that cannot be; returns the stats from then on."""
     keys = adopt_strays(shard, surplus)
+    tables = ", ".join(repr(t.name) for t, extra in zip(shard.tables, surplus) if extra)
+    known = f" under {', '.join(map(str, keys))}" if 0 < len(keys) <= _MOST_STRAYS else ""
     logger.warning(
-        "TFRA variable %r has %d rows in %s that no update brought%s. TFRA may insert such a row while "
-        "a table grows. They are %ssaved as others are.",
+        "TFRA variable %r has %d rows in %s%s that no update brought. TFRA may insert such a row while "
+        "a table grows. They are %s.",
         shard.group.name,
         max(surplus),
-        ", ".join(repr(t.name) for t, extra in zip(shard.tables, surplus) if extra),
-        ""
-        if len(keys) not in range(1, _MOST_STRAYS + 1)
-        else f", of key {', '.join(map(str, keys))}",
-        "" if len(keys) else "not ",
+        tables,
+        known,
+        "saved as others are" if len(keys) else "not saved",
     )
+    if not len(keys):
+        shard.strays = [old + new for old, new in zip(shard.strays, surplus)]
+        return shard.stats()
+    return _measure(shard)[0]
 
 
 def most_bytes(
@@ -100,9 +105,13 @@ def _measure(shard: GroupShard) -> tuple[dict[str, Any], list[int]]:
     """Returns the shard's stats, and how many more rows each table holds than its tracker knows."""
     stats = shard.stats()
     table_rows = stats["table_rows"]
-    if max(table_rows) > stats["rows"]:
+    if max(table_rows) > stats["rows"] + max(shard.strays, default=0):
         # Two threads may insert the same keys into two tables: one marks them, the other does not
         # wait for it. The first is done soon; what it marks counts, what comes later does not.
         time.sleep(_OTHERS_SECS)
         stats = shard.stats()
-    return stats, [max(0, rows - stats["rows"]) for rows in table_rows]
+    surplus = [max(0, rows - stats["rows"]) for rows in table_rows]
+    # Tables that were cleared have none any more, and new ones had none yet.
+    known = [*shard.strays, *[0] * len(surplus)]
+    shard.strays = [min(old, now) for old, now in zip(known, surplus)]
+    return stats, [now - old for old, now in zip(shard.strays, surplus)]

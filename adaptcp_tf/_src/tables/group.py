@@ -54,6 +54,8 @@ class GroupShard:
         self.shard = shard
         self.device = device
         self.tables: list[AttachedTable] = []
+        # Per table, rows that TFRA made up and the tracker does not know.
+        self.strays: list[int] = []
         # Unique in the process, so that no two groups ever share a tracker.
         self._shared_name = f"adaptcp_group_{os.getpid()}_{next(_handle_numbers)}"
         self.handle = self._new_handle() if handle is None else handle

@@ -7,8 +7,10 @@ import weakref
 import pytest
 import tensorflow as tf
 
+from adaptcp_tf import errors
+from adaptcp_tf._src.checkpoint.tracking import check_all_tracked
 from adaptcp_tf._src.ops.library import ops
-from adaptcp_tf._src.tables import GraphTables
+from adaptcp_tf._src.tables import GraphTables, tfra
 from tests.support import sessions
 
 
@@ -37,6 +39,34 @@ def test_trackers_are_those_that_the_session_updates(shards):
     assert sum(rows_of(groups)) == 50
     assert len(rows_of(groups)) == shards
     assert groups[0].shards[0].stats()["table_rows"][0] == 50 // shards
+
+
+def test_stray_rows_of_a_session_are_told_once_and_training_goes_on(caplog):
+    """As TFRA makes them while a table grows: behind the tracker, one now and then."""
+    graph = tf.Graph()
+    with graph.as_default():
+        variable = sessions.variable()
+        insert = variable.upsert(tf.range(50, dtype=tf.int64), tf.ones([50, sessions.DIM]))
+        key = tf.compat.v1.placeholder(tf.int64, [None])
+        rows = tf.ones([tf.size(key), sessions.DIM])
+        behind = tfra._insert(variable.tables[0], key, rows)
+        clear = tfra._clear(variable.tables[0])
+        tables = GraphTables(graph)
+        graph.finalize()
+    session = tf.compat.v1.Session(graph=graph)
+    session.run(insert)
+    groups = tables.open(session)
+    for stray in range(1000, 1004):
+        session.run(behind, {key: [stray]})
+        for _ in range(2):
+            assert check_all_tracked(groups)[0]["rows"] == 50
+    assert caplog.text.count("They are not saved") == 4
+    session.run(behind, {key: range(2000, 2007)})
+    with pytest.raises(errors.IncompatibleModelError, match="7 rows of TFRA variable 'emb'"):
+        check_all_tracked(groups)
+    session.run(clear)
+    check_all_tracked(groups)
+    assert groups[0].shards[0].strays == [0]
 
 
 def test_groups_outlive_their_session():
