@@ -4,6 +4,7 @@
 #include "custom_ops/engine/segment_chain.h"
 
 #include <algorithm>
+#include <atomic>
 #include <utility>
 
 #include "custom_ops/engine/parallel_for.h"
@@ -11,8 +12,10 @@
 namespace adaptcp {
 namespace {
 
-// A chain of increments may have more files than a process may have open.
+// A chain of increments may have more files than a process may have open, and several chains are
+// read side by side.
 constexpr size_t kMaxOpenFiles = 256;
+std::atomic<size_t> open_files{0};
 
 using BlockNumber = std::pair<size_t, size_t>;  // segment, block
 
@@ -34,9 +37,19 @@ Status SegmentChain::Open(FileSystem* files, const ChainIdentity& identity,
     }
     ADAPTCP_RETURN_IF_ERROR(CheckHeader(identity, file, reader.header()));
     segment.live.resize(reader.num_blocks());
-    if (newest_first.size() > kMaxOpenFiles) segment.reader->CloseFile();
+    segment.counted = ++open_files <= kMaxOpenFiles;
+    if (!segment.counted) {
+      --open_files;
+      segment.reader->CloseFile();
+    }
     return Status::OK();
   });
+}
+
+SegmentChain::~SegmentChain() {
+  for (const Segment& segment : segments_) {
+    if (segment.counted) --open_files;
+  }
 }
 
 Status SegmentChain::CheckHeader(const ChainIdentity& identity, const RestoreFile& file,

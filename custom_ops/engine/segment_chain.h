@@ -38,6 +38,11 @@ class SegmentChain {
   // Per row of a block whether it is current.
   using Live = std::vector<bool>;
 
+  SegmentChain() = default;
+  ~SegmentChain();
+  SegmentChain(const SegmentChain&) = delete;
+  SegmentChain& operator=(const SegmentChain&) = delete;
+
   // Opens the segments: of all shards that are read, the differentials, the increments by falling
   // interval, the bases. `files` outlives the chain. InvalidArgument when one is of another group;
   // DataLoss when one is damaged or not the file meant.
@@ -69,6 +74,7 @@ class SegmentChain {
   struct Segment {
     RestoreFile file;
     std::unique_ptr<SegmentReader> reader;
+    bool counted = false;    // among the files that the process keeps open
     std::vector<Live> live;  // per block; empty when no row is
   };
 

@@ -15,21 +15,24 @@ import pytest
 import tensorflow as tf
 
 from adaptcp_tf._src.manifest import Tiers
-from tests.support import kills, processes
+from tests.support import estimators, kills, processes
 
 LONG = os.environ.get("ADAPTCP_TEST_LENGTH") == "long"
 KILLS = 14 if LONG else 6
 # script -> samples, batch size, epochs
-SIZES = {
-    "keras_movielens.py": (100_000, 256, 3),
-    "keras_criteo.py": (8_000, 128, 15),
-    "estimator_criteo.py": (8_000, 128, 15),
-}
+SIZES = estimators.runnable(
+    {
+        "keras_movielens.py": (100_000, 256, 3),
+        "keras_criteo.py": (8_000, 128, 15),
+        "estimator_criteo.py": (8_000, 128, 15),
+    }
+)
 CHAINS = [
     ("keras_movielens.py", "adaptive"),
     ("keras_criteo.py", "differential"),
     ("estimator_criteo.py", "adaptive"),
 ]
+CHAINS = [chain for chain in CHAINS if chain[0] in SIZES]
 if LONG:
     CHAINS += [("keras_movielens.py", "incremental"), ("keras_criteo.py", "adaptive")]
 

@@ -9,8 +9,12 @@ from pathlib import Path
 
 import pytest
 
+from tests.support import estimators
+
 ROOT = Path(__file__).resolve().parents[2]
-SIZES = {"keras_movielens.py": 4_000, "keras_criteo.py": 1_000, "estimator_criteo.py": 1_000}
+SIZES = estimators.runnable(
+    {"keras_movielens.py": 4_000, "keras_criteo.py": 1_000, "estimator_criteo.py": 1_000}
+)
 
 
 def run_example(name, *arguments, env=None, check=True):
