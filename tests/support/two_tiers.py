@@ -86,7 +86,7 @@ def files_of(directory):
     return {
         str(p.relative_to(directory)): p.read_bytes()
         for p in paths
-        if not p.name.startswith("adaptcp")
+        if not p.name.startswith("adaptcp") and p.parent.name != "history"
     }
 
 

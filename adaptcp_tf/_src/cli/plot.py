@@ -17,8 +17,8 @@ _TEXT = """Draws what each checkpoint of the run in DIR wrote and cost, also of 
 are deleted meanwhile: bytes by class, hot threshold, stall of training, time
 until durable and upload lag, length of the chain.
 
-Takes the history that training keeps in DIR (adaptcp-history-*.jsonl). OUT may
-be .png, .svg or .pdf. Needs matplotlib: pip install 'adaptcp-tf[plot]'.
+Takes the history that training keeps in DIR (history/*.jsonl). OUT may be
+.png, .svg or .pdf. Needs matplotlib: pip install 'adaptcp-tf[plot]'.
 
 Example:
   adaptcp plot /data/run1 run1.png
@@ -43,7 +43,7 @@ def _run(args: argparse.Namespace) -> int:
     reports = read_history(directory)
     if not reports:
         raise errors.CheckpointNotFoundError(
-            f"There is no history in {directory!r}. Expected: files adaptcp-history-*.jsonl, which "
+            f"There is no history in {directory!r}. Expected: files history/*.jsonl, which "
             "training writes there. Train into it with this version first."
         )
     try:

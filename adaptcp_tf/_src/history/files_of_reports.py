@@ -3,16 +3,19 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import math
 import re
-from collections.abc import Iterable
 from typing import Any
 
 from adaptcp_tf import errors
 from adaptcp_tf._src.manifest import CheckpointStore
 from adaptcp_tf._src.storage import files
 
-_NAME = re.compile(r"adaptcp-history-\d{16}\.jsonl", re.ASCII)
+HISTORY_DIR = "history"
+
+_NAME = re.compile(r"\d{16}\.jsonl", re.ASCII)
 
 
 def history_name(first_step: int) -> str:
@@ -20,19 +23,55 @@ def history_name(first_step: int) -> str:
 
     Example:
         >>> history_name(1200)
-        'adaptcp-history-0000000000001200.jsonl'
+        'history/0000000000001200.jsonl'
+
+    Args:
+        first_step: the step.
+
+    Returns:
+        A path relative to the directory.
     """
-    return f"adaptcp-history-{first_step:016d}.jsonl"
+    return f"{HISTORY_DIR}/{first_step:016d}.jsonl"
 
 
-def encode_lines(reports: Iterable[dict[str, Any]]) -> bytes:
-    r"""Writes one JSON object a line.
+def history_files(store: CheckpointStore) -> list[str]:
+    """Lists the files of a directory's history, by rising first step.
 
     Example:
-        >>> encode_lines([{"step": 1}])
-        b'{"step": 1}\n'
+        >>> history_files(CheckpointStore("/nowhere"))
+        []
+
+    Args:
+        store: the directory.
+
+    Returns:
+        Paths relative to it.
+
+    Raises:
+        StorageError: it could not be listed.
     """
-    return "".join(json.dumps(report, allow_nan=False) + "\n" for report in reports).encode()
+    found = store.list_dir(HISTORY_DIR)
+    return [f"{HISTORY_DIR}/{name}" for name in found if _NAME.fullmatch(name)]
+
+
+def encode_line(report: dict[str, Any]) -> bytes:
+    r"""Writes a JSON object; numbers that JSON does not know become null.
+
+    Example:
+        >>> encode_line({"step": 1, "hot_threshold": float("inf")})
+        b'{"step": 1, "hot_threshold": null}\n'
+
+    Args:
+        report: fields of a `SaveReport`.
+
+    Returns:
+        The line.
+    """
+    known = {
+        name: None if isinstance(value, float) and not math.isfinite(value) else value
+        for name, value in report.items()
+    }
+    return (json.dumps(known, allow_nan=False) + "\n").encode()
 
 
 def decode_lines(data: bytes) -> list[dict[str, Any]]:
@@ -67,20 +106,17 @@ def read_history(directory: files.PathLike) -> list[dict[str, Any]]:
         directory: a path or URI.
 
     Returns:
-        One dict a checkpoint, by rising step, with the fields of `SaveReport`; empty when the
-        directory has no history.
+        One dict a checkpoint, by rising step, with the fields of `SaveReport`, None where they are
+        not finite; empty when the directory has no history.
 
     Raises:
         StorageError: it could not be read.
     """
     store = CheckpointStore(directory)
     reports: list[dict[str, Any]] = []
-    for name in store.list_dir():
-        if _NAME.fullmatch(name):
-            try:
-                reports += decode_lines(files.read_bytes(store.path(name)))
-            except errors.StorageNotFoundError:
-                continue  # deleted meanwhile, by a person
+    for name in history_files(store):
+        with contextlib.suppress(errors.StorageNotFoundError):  # deleted meanwhile
+            reports += decode_lines(files.read_bytes(store.path(name)))
     kept: list[dict[str, Any]] = []
     for report in sorted(reports, key=lambda report: (report["wall_time"], report["step"])):
         while kept and kept[-1]["step"] >= report["step"]:

@@ -49,7 +49,8 @@ def test_buffered_run_shows_its_upload_lag(tmp_path):
 
 def test_single_checkpoint_and_unknown_values_are_drawn(tmp_path):
     line = {"step": 5, "wall_time": 1.0, "stall_ms": None, "bytes_base": 10}
-    path = tmp_path / "adaptcp-history-0000000000000005.jsonl"
+    path = tmp_path / "history" / "0000000000000005.jsonl"
+    path.parent.mkdir()
     path.write_text(json.dumps(line) + "\n")
     assert main(["plot", str(tmp_path), str(tmp_path / "out.png")]) == 0
 
