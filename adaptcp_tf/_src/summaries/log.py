@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from collections.abc import Callable
 
@@ -10,6 +11,7 @@ import tensorflow as tf
 
 from adaptcp_tf._src.policy import RateHistogram
 from adaptcp_tf._src.reports import SaveReport, StorageStats
+from adaptcp_tf._src.storage import files
 from adaptcp_tf._src.summaries.scalars import (
     RATES_TAG,
     rates_histogram,
@@ -34,14 +36,21 @@ class SummaryLog:
     def __init__(self, log_dir: str, storage: Callable[[], StorageStats | None]):
         self._log_dir = log_dir
         self._storage = storage
-        self._mutex = threading.Lock()
+        # Reentrant: a finalizer may close the log on a thread that holds it.
+        self._mutex = threading.RLock()
+        # Guarded by it.
         self._writer: tf.compat.v1.summary.FileWriter | None = None
+        self._files_begun = 0
 
     def __str__(self) -> str:
         return f"TensorBoard's log {self._log_dir!r}"
 
     def saved(self, report: SaveReport, rates: Callable[[], RateHistogram]) -> None:
-        """Writes what is known when a checkpoint is durable in the first tier."""
+        """Writes what is known when a checkpoint is durable in the first tier.
+
+        Raises:
+            Exception: what TensorFlow's writer raises; the next checkpoint begins another file.
+        """
         histogram = rates_histogram(rates())
         self._write(
             {**saved_scalars(report), **uploaded_scalars(report)},
@@ -50,7 +59,7 @@ class SummaryLog:
         )
 
     def uploaded(self, report: SaveReport) -> None:
-        """Writes what is known when it is durable in the directory."""
+        """Writes what is known when it is durable in the directory; raises as `saved`."""
         self._write(uploaded_scalars(report), report.step)
 
     def close(self) -> None:
@@ -72,8 +81,24 @@ class SummaryLog:
         ]
         with self._mutex:
             if self._writer is None:
-                # The writer of TF1 takes protos and needs no graph, but refuses to be made eagerly.
-                with tf.Graph().as_default():
-                    self._writer = tf.compat.v1.summary.FileWriter(self._log_dir)
-            self._writer.add_summary(tf.compat.v1.Summary(value=[*values, *others]), step)
-            self._writer.flush()
+                self._writer = self._begin_file()
+            try:
+                self._writer.add_summary(tf.compat.v1.Summary(value=[*values, *others]), step)
+                # A remote file may be written anew as a whole; it is flushed every two minutes.
+                if files.is_local(self._log_dir):
+                    self._writer.flush()
+            except BaseException:
+                # From now on it would drop all that it is given, and say nothing.
+                broken, self._writer = self._writer, None
+                with contextlib.suppress(Exception):
+                    broken.close()
+                raise
+
+    def _begin_file(self) -> tf.compat.v1.summary.FileWriter:
+        self._files_begun += 1
+        # The writer of TF1 takes protos and needs no graph, but refuses to be made eagerly.
+        with tf.Graph().as_default():
+            # Otherwise files that are begun in the same second have the same name.
+            return tf.compat.v1.summary.FileWriter(
+                self._log_dir, filename_suffix=f".adaptcp-{self._files_begun}"
+            )

@@ -2,6 +2,7 @@
 """What TensorBoard gets: read back from the event files, and asked of TensorBoard itself."""
 
 import contextlib
+import dataclasses
 import json
 import shutil
 import subprocess
@@ -18,9 +19,10 @@ from matplotlib import image
 
 import adaptcp_tf as acp
 from adaptcp_tf._src.policy import RateHistogram
+from adaptcp_tf._src.reports import SaveReport, StorageStats
 from adaptcp_tf._src.summaries import log
 from adaptcp_tf._src.summaries.scalars import rates_histogram
-from tests.support import checkpoints, models, processes, tables, two_tiers
+from tests.support import checkpoints, faults, models, processes, tables, two_tiers
 
 ALWAYS = {
     "adaptcp/stall_ms",
@@ -141,6 +143,50 @@ def test_unwritable_log_harms_no_checkpoint(tmp_path, caplog):
         checkpoints.save(manager, 2)
         assert manager.all_steps() == [1, 2]
     assert len([r for r in caplog.records if "TensorBoard" in r.getMessage()]) == 1
+
+
+def report_of(step):
+    """A report of which only the step matters."""
+    values = {field.name: 1 for field in dataclasses.fields(SaveReport)}
+    return SaveReport(**{**values, "step": step})
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+def test_log_goes_on_after_a_write_that_failed(tmp_path):
+    summaries = log.SummaryLog(str(tmp_path), lambda: StorageStats(1, 1))
+    rates = RateHistogram(np.ones(1), np.ones(1))
+    summaries.saved(report_of(1), lambda: rates)
+    (path,) = tmp_path.iterdir()
+    with faults.file_size_limit(path.stat().st_size), pytest.raises(IndexError):
+        summaries.saved(report_of(2), lambda: rates)
+    summaries.saved(report_of(3), lambda: rates)
+    summaries.close()
+    found = set()
+    for path in tmp_path.iterdir():
+        with contextlib.suppress(tf.errors.DataLossError):  # the record that was cut
+            for event in tf.compat.v1.train.summary_iterator(str(path)):
+                found.add(event.step)
+    assert {1, 3} <= found
+
+
+@pytest.mark.parametrize("remote", [False, True])
+def test_only_a_local_log_is_flushed_at_each_checkpoint(tmp_path, monkeypatch, remote):
+    two_tiers.slow_store.configure()
+    flushed = []
+    flush = tf.compat.v1.summary.FileWriter.flush
+
+    def noted(self):
+        flushed.append(self)
+        flush(self)
+
+    monkeypatch.setattr(tf.compat.v1.summary.FileWriter, "flush", noted)
+    directory = two_tiers.slow_store.url(tmp_path) if remote else str(tmp_path)
+    summaries = log.SummaryLog(directory, lambda: StorageStats(1, 1))
+    for step in (1, 2):
+        summaries.uploaded(report_of(step))
+    assert len(flushed) == (0 if remote else 2)
+    summaries.close()
+    assert {step for step, _ in events(tmp_path)} >= {1, 2}
 
 
 TF1_LOOP = """
