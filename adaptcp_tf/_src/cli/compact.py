@@ -20,7 +20,8 @@ Reads and writes storage only, without the model; runs on any machine. While a
 trainer is alive DIR is locked, and the command refuses; a trainer started
 later goes on from the new base. When it is killed, the checkpoint is as it
 was. The old files stay as long as older checkpoints are kept: `adaptcp gc`
-deletes them, or the next trainer does.
+deletes them, or the next trainer does. Do not run `gc` after it while a buffer
+elsewhere holds checkpoints that are not uploaded: they may need the old files.
 
 Examples:
   adaptcp compact /data/run1

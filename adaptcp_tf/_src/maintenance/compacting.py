@@ -64,7 +64,8 @@ def compact(
     Takes the directory's lock, so that nobody trains into it meanwhile; a trainer that restores it
     later goes on from the base. New files are written and made durable, then the manifest is
     replaced at one instant. Whatever happens before that leaves the checkpoint as it was, and garbage
-    that the next collection deletes. The old files stay: older checkpoints may need them.
+    that the next collection deletes. The old files stay: older checkpoints may need them, and those
+    in a buffer elsewhere that are not uploaded; so no collection must follow while there are any.
 
     Example:
         >>> compact("/data/run1").bytes_after
@@ -111,11 +112,12 @@ def compact(
                 segments=extend_chain(None, segments, kind=BASE, interval=manifest.interval),
             )
             lock.check()
-            store.commit(merged, replace=True)
         except BaseException:
             with contextlib.suppress(errors.AdaptCPError):
                 discard_attempt(store, attempt)
             raise
+        # When this fails the manifest may still arrive, and needs the files: a collection decides.
+        store.commit(merged, replace=True)
     return _report(manifest, merged, rows=rows, stale_rows=stale_rows)
 
 

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """`adaptcp compact`: the same checkpoint from fewer files, whenever it is killed."""
 
+import contextlib
 import json
 import os
 import shutil
@@ -11,6 +12,8 @@ import time
 
 import pytest
 
+from adaptcp_tf import errors
+from adaptcp_tf._src.maintenance import compact
 from adaptcp_tf._src.manifest import CheckpointStore
 from adaptcp_tf.cli import main
 from tests.support import checkpoints, faults, models, processes, tables, two_tiers
@@ -137,6 +140,23 @@ def test_damage_leaves_all_as_it_was(run, capsys):
     assert main(["compact", str(directory)]) == 1
     assert path.name in capsys.readouterr().err
     assert sorted(directory.rglob("*")) == before
+
+
+def test_files_stay_when_nobody_knows_whether_the_manifest_arrives(run):
+    directory, expected = run
+    before = set(directory.glob("segments/*/*"))
+    with contextlib.ExitStack() as full:
+
+        def fill(done, total):
+            if done == total:  # all is written but the manifest
+                full.enter_context(faults.file_size_limit(100))
+
+        with pytest.raises(errors.StorageError):
+            compact(directory, watch=fill)
+    assert set(directory.glob("segments/*/*")) > before
+    assert restored(directory) == expected
+    assert main(["gc", str(directory), "--keep", "9"]) == 0
+    assert set(directory.glob("segments/*/*")) == before
 
 
 def test_no_checkpoint_is_wrong_use(tmp_path):
