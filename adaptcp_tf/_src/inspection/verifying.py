@@ -117,13 +117,18 @@ def verify(
                 problems.append(Problem(fault[0], tuple(item.steps), fault[1]))
             done += item.bytes
             watch(done, total)
+    # Manifests go before files: what retention deleted meanwhile was needed by none of these.
     present = set(tiers.front.all_steps())
+    problems = [
+        dataclasses.replace(problem, steps=tuple(step for step in problem.steps if step in present))
+        for problem in problems
+    ]
     return VerifyReport(
         steps=tuple(step for step in steps if step in present),
         problems=tuple(
             problem
             for problem in sorted(problems, key=lambda problem: (problem.steps, problem.path))
-            if present.intersection(problem.steps)
+            if problem.steps
         ),
         files=sum(len(item.paths) for item in items.values()),
         bytes=total,
@@ -141,6 +146,17 @@ def _add_items(manifest: Manifest, items: dict[str, _Item]) -> None:
 
 def _check(tiers: Tiers, item: _Item) -> tuple[str, str] | None:
     """Reads one item; returns which file of it is wrong, and why."""
+    try:
+        return _read(tiers, item)
+    except errors.StorageNotFoundError:
+        pass  # deleted since it was found; from a buffer, it is in the directory
+    try:
+        return _read(tiers, item)
+    except errors.StorageNotFoundError as error:
+        return next(iter(item.paths)), str(error)
+
+
+def _read(tiers: Tiers, item: _Item) -> tuple[str, str] | None:
     first = next(iter(item.paths))
     try:
         found = {path: _find(tiers, item.steps[0], path, n) for path, n in item.paths.items()}

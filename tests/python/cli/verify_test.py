@@ -7,7 +7,7 @@ import shutil
 import pytest
 import tensorflow as tf
 
-from adaptcp_tf._src.inspection import verify
+from adaptcp_tf._src.inspection import verify, verifying
 from adaptcp_tf._src.manifest import CheckpointStore, Tiers
 from adaptcp_tf._src.ops.inspect import read_segment_keys
 from adaptcp_tf.cli import main
@@ -142,6 +142,64 @@ def test_files_that_left_the_buffer_are_read_in_the_directory(tmp_path, capsys):
         (base,) = run.remote.glob("segments/*1-*/*-base.acp")
         faults.flip(base, 100)
         assert verified(capsys, run.local, status=1)["bad_steps"] == [1, 2]
+
+
+@pytest.fixture
+def when_found(monkeypatch):
+    """Has something done between the moment a file is found and that it is read."""
+    size = verifying.files.size
+
+    def arrange(path, action):
+        def found(candidate):
+            result = size(candidate)
+            if candidate == str(path):
+                action()
+            return result
+
+        monkeypatch.setattr(verifying.files, "size", found)
+
+    return arrange
+
+
+@pytest.mark.parametrize("name", ["*-increment.acp", "dense.index"])
+def test_checkpoints_that_retention_deletes_meanwhile_are_left_out(run, when_found, name):
+    path = next(run.glob(f"segments/*20-*/{name}"))
+
+    def delete():
+        for step in (20, 30):
+            CheckpointStore(run).delete_manifest(step)
+        path.unlink(missing_ok=True)
+
+    when_found(path, delete)
+    report = verify(Tiers(run), [10, 20, 30])
+    assert (report.steps, report.problems) == ((10,), ())
+
+
+@pytest.mark.parametrize("name", ["*-increment.acp", "dense.index"])
+def test_file_of_a_checkpoint_that_is_kept_must_not_go(run, when_found, name):
+    path = next(run.glob(f"segments/*30-*/{name}"))
+
+    def delete():
+        CheckpointStore(run).delete_manifest(10)
+        path.unlink(missing_ok=True)
+
+    when_found(path, delete)
+    report = verify(Tiers(run), [10, 20, 30])
+    assert report.steps == (20, 30)
+    (problem,) = report.problems
+    assert (problem.path, problem.steps) == (str(path.relative_to(run)), (30,))
+
+
+def test_file_that_leaves_the_buffer_meanwhile_is_read_in_the_directory(tmp_path, when_found):
+    with two_tiers.running(tmp_path) as run:
+        manager = run.manage()
+        run.save(manager, 1)
+        manager.wait()
+        manager.close()
+        (path,) = run.local.glob("segments/*1-*/*-base.acp")
+        when_found(path, path.unlink)
+        report = verify(Tiers(run.directory, run.local), [1])
+    assert (report.steps, report.problems) == ((1,), ())
 
 
 @pytest.mark.parametrize("keys", [tf.int64, tf.int32, tf.string])
