@@ -524,15 +524,23 @@ class CheckpointManager:
             # Where scripts of TF1 turn eager execution off, threads would build graphs.
             with eagerly():
                 self._saver.save(cut)
-            self._saver.collect_garbage()
         except errors.CheckpointFailedError as error:
             self._outcomes.fail(error)
+            self._end_save(cut)
+            return
+        # Before and after retention: what a kill in between leaves, names a step that is there.
+        self._end_save(cut)
+        try:
+            self._saver.collect_garbage()
         except errors.AdaptCPError as error:
             self._outcomes.fail(
                 errors.CheckpointFailedError(
                     f"Step {cut.step} is saved, but old checkpoints could not be deleted: {error}"
                 )
             )
+        self._end_save(cut)
+
+    def _end_save(self, cut: Cut) -> None:
         try:
             self._subject.save_ended(self.all_steps)
         except errors.AdaptCPError as error:

@@ -45,6 +45,8 @@ class Subject(Protocol):
     def save_ended(self, all_steps: Callable[[], list[int]]) -> None:
         """A save has ended, well or not; on the manager's background thread.
 
+        Called again when retention has deleted what was too old.
+
         Args:
             all_steps: tells the steps that can be restored.
 
