@@ -88,6 +88,8 @@ class AdaptiveCheckpointHook(tf.compat.v1.train.CheckpointSaverHook, KnowsSessio
         self._tf_saver: tf.compat.v1.train.Saver | None = None
         self._stream = InputStream()
         self._last_saved: int | None = None
+        # What was only logged since the last save, in case that there is no checkpoint in the end.
+        self._failure: errors.AdaptCPError | None = None
         self._opened = False
         self.restored: RestoreReport | None = None
 
@@ -109,6 +111,8 @@ class AdaptiveCheckpointHook(tf.compat.v1.train.CheckpointSaverHook, KnowsSessio
     def resume(self, dataset: tf.data.Dataset, stream: str = "") -> tf.data.Dataset:
         """Returns a dataset without the batches that were trained on before the newest checkpoint.
 
+        A checkpoint that an earlier training with this hook still saves is waited for.
+
         Example:
             >>> estimator.train(lambda: hook.resume(day(2), stream="day 2"), hooks=[hook])
 
@@ -119,7 +123,10 @@ class AdaptiveCheckpointHook(tf.compat.v1.train.CheckpointSaverHook, KnowsSessio
 
         Raises:
             CorruptCheckpointError: the checkpoint's manifest is damaged.
+            StorageError: the directory could not be read.
         """
+        # What an earlier training still saves is what `begin` will find.
+        self.close()
         latest = self._tiers.latest_step()
         manifest = None if latest is None else self._tiers.read(latest)
         return self._stream.resumed(dataset, stream, manifest)
@@ -152,6 +159,7 @@ class AdaptiveCheckpointHook(tf.compat.v1.train.CheckpointSaverHook, KnowsSessio
                 self.close()
                 raise
         self._last_saved = None
+        self._failure = None
         self._opened = False
         for listener in self._listeners:
             listener.begin()
@@ -160,6 +168,7 @@ class AdaptiveCheckpointHook(tf.compat.v1.train.CheckpointSaverHook, KnowsSessio
         """Restores what the session trains, and saves where it starts.
 
         Raises:
+            InvalidOptionError: `resume` was called for another step than the session starts at.
             As `CheckpointManager.restore` does.
         """
         if self._opened:
@@ -176,7 +185,7 @@ class AdaptiveCheckpointHook(tf.compat.v1.train.CheckpointSaverHook, KnowsSessio
                 )
         self._opened = True
         step = int(session.run(self._step))
-        self._stream.begin_at(step)
+        self._stream.begin_at(step, restored=latest is not None)
         self._last_saved = latest
         self._save(session, step)
         self._schedule.update_last_triggered_step(step)
@@ -203,18 +212,22 @@ class AdaptiveCheckpointHook(tf.compat.v1.train.CheckpointSaverHook, KnowsSessio
 
         Raises:
             CheckpointFailedError: the last checkpoint failed, or could not be uploaded.
+            StorageError: the directory could not be read.
         """
-        step = int(session.run(self._step))
-        if step != self._last_saved:
-            # Nothing trains any more, so there is no reason to skip.
-            self._wait_and_warn()
-            self._save(session, step)
-        self._manager.wait()
-        for listener in self._listeners:
-            listener.end(session, step)
-        # Those that an Estimator added are of this training only.
-        self._listeners[:] = self._own_listeners
-        self.close()
+        try:
+            step = int(session.run(self._step))
+            if step != self._last_saved:
+                # Nothing trains any more, so there is no reason to skip.
+                self._wait_and_warn()
+                self._save(session, step)
+            self._manager.wait()
+            self._check_is_saved(step)
+            for listener in self._listeners:
+                listener.end(session, step)
+        finally:
+            # Those that an Estimator added are of this training only.
+            self._listeners[:] = self._own_listeners
+            self.close()
 
     def close(self) -> None:
         """Waits for the last checkpoint and gives the directory back. Sessions that end well do."""
@@ -250,17 +263,41 @@ class AdaptiveCheckpointHook(tf.compat.v1.train.CheckpointSaverHook, KnowsSessio
             logger.debug("step %d skipped: the previous checkpoint is still being saved", step)
             return
         self._wait_and_warn()
+        self._failure = None
         try:
             self._write_for_tensorflow(session, step)
+            # A save is not begun while there is a failure that nobody was told of.
+            self._warn_of_failure()
             with eagerly():
                 if self._manager.save(step, counters=self._stream.counters()):
                     self._last_saved = step
             if wait:
                 self._manager.wait(local=True)
         except (errors.CheckpointFailedError, errors.StorageError) as error:
-            logger.warning("step %d is not saved: %s", step, error)
             self._last_saved = None
+            self._failure = error
+            self._go_on_after(error, step)
+
+    def _go_on_after(self, error: errors.AdaptCPError, step: int) -> None:
+        """Tells what went wrong with the save of a step, which may be saved in spite of it."""
+        try:
+            if self._manager.latest_step() == step:
+                self._last_saved = step
+                logger.warning("%s", error)
+                return
+            logger.warning("step %d is not saved: %s", step, error)
             self._subject.save_ended(self._manager.all_steps)
+        except errors.AdaptCPError as other:
+            logger.warning("nor could the checkpoints be put in order: %s", other)
+
+    def _check_is_saved(self, step: int) -> None:
+        latest = self._manager.latest_step()
+        if latest != step:
+            raise errors.CheckpointFailedError(
+                f"The last checkpoint, of step {step}, is not saved. Expected: step {step} as the "
+                f"newest in {self._directory!r}. Received: {latest}. What was trained since is lost; "
+                f"train again from there. Cause: {self._failure or 'none was told'}"
+            ) from self._failure
 
     def _complete(self, session: tf.compat.v1.Session, step: int) -> None:
         """Writes TensorFlow's checkpoint of a step that the manager has, if it was lost."""
@@ -300,11 +337,13 @@ class AdaptiveCheckpointHook(tf.compat.v1.train.CheckpointSaverHook, KnowsSessio
         try:
             self._manager.wait(local=True)
         except errors.CheckpointFailedError as error:
+            self._failure = error
             logger.warning("%s", error)
 
     def _warn_of_failure(self) -> None:
         failure = self._manager.take_failure()
         if failure is not None:
+            self._failure = failure
             logger.warning("%s", failure)
 
 

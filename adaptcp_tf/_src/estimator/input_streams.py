@@ -7,6 +7,7 @@ from typing import Any
 
 import tensorflow as tf
 
+from adaptcp_tf import errors
 from adaptcp_tf._src.manifest import Manifest
 
 # Under these names a checkpoint tells which input was trained on, and from which step.
@@ -21,6 +22,8 @@ class InputStream:
         # None while nobody said what the input is.
         self._name: str | None = None
         self._began_at: int | None = None
+        # The step of the checkpoint that the input was made for; None if there was none.
+        self._made_for: int | None = None
 
     def resumed(
         self, dataset: tf.data.Dataset, name: str, manifest: Manifest | None
@@ -34,14 +37,32 @@ class InputStream:
         """
         self._name = name
         self._began_at = None
+        self._made_for = None if manifest is None else manifest.step
         counters = {} if manifest is None else manifest.counters
         if counters.get(_NAME) != name:
             return dataset
         self._began_at = counters[_BEGAN_AT]
         return dataset.skip(manifest.step - self._began_at)
 
-    def begin_at(self, step: int) -> None:
-        """Says at which step the session starts, which is that of the stream if it is a new one."""
+    def begin_at(self, step: int, *, restored: bool) -> None:
+        """Says at which step the session starts, which is that of the stream if it is a new one.
+
+        Args:
+            step: the global step.
+            restored: whether it is that of a checkpoint.
+
+        Raises:
+            InvalidOptionError: the input was made for a session that starts at another step.
+        """
+        if self._name is not None and step != self._made_for:
+            if restored or self._made_for is not None:
+                raise errors.InvalidOptionError(
+                    f"The input does not begin where the session does. Received: a session that "
+                    f"starts at step {step}, and input {self._name!r} for the one that starts at "
+                    f"step {self._made_for or 0}. Expected: the same step. Call hook.resume() again "
+                    "for each training, after the one before has ended."
+                )
+            self._made_for = step
         if self._began_at is None:
             self._began_at = step
 
