@@ -18,6 +18,7 @@ BUILTINS = {
     errors.CheckpointNotFoundError: FileNotFoundError,
     errors.CheckpointExistsError: FileExistsError,
     errors.CorruptCheckpointError: ValueError,
+    errors.DeltaOrderError: ValueError,
     errors.DirectoryLockedError: RuntimeError,
     errors.StorageError: OSError,
     errors.StorageNotFoundError: FileNotFoundError,
