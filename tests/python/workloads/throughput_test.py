@@ -77,7 +77,7 @@ def test_features_are_spread_over_the_tables(workload, tmp_path):
     features = [{(key >> FEATURE_SHIFT) - 1 for key in keys} for keys in found]
     assert all(feature % 4 == table for table, some in enumerate(features) for feature in some)
     contender.warm_up(6)
-    assert [one["kind"] for one in contender._callbacks[0].history] == ["base", "base"]
+    assert [one["kind"] for one in contender._checkpoint.history] == ["base", "base"]
     contender.close()
 
 
@@ -85,11 +85,11 @@ def test_turns_go_forth_and_back_in_every_round():
     turns = []
     contenders = [
         types.SimpleNamespace(
-            strategy=name,
+            name=name,
             interval=None,
             warm_up=lambda steps: None,
             start_round=lambda: None,
-            run=lambda steps, name=name: turns.append(name),
+            run=lambda steps, lead_in, name=name: turns.append(name),
         )
         for name in "abc"
     ]
