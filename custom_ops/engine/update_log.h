@@ -41,7 +41,7 @@ class UpdateLogBudget {
  public:
   explicit UpdateLogBudget(size_t bytes) : bytes_(bytes) {}
 
-  // The one that the kernels use: 160 MiB.
+  // The one that the kernels use: 128 MiB.
   static UpdateLogBudget* Process();
 
   void AddLog() { ++logs_; }
