@@ -6,6 +6,7 @@ import tensorflow as tf
 from tensorflow_recommenders_addons import dynamic_embedding as de
 
 import adaptcp_tf as acp
+from adaptcp_tf._src.manifest import Tiers
 
 BATCH = 8
 FEATURES = 3
@@ -71,6 +72,23 @@ def dataset(batches, seed=0):
     """The same for an Estimator."""
     ids, labels = samples(batches, seed)
     return tf.data.Dataset.from_tensor_slices(({"ids": ids}, labels)).batch(BATCH)
+
+
+def make_hook(directory, **arguments):
+    """A hook that saves every five steps and keeps all checkpoints, unless told otherwise."""
+    arguments = {"save_steps": 5, "when_busy": "wait", "max_to_keep": None, **arguments}
+    return acp.estimator.AdaptiveCheckpointHook(str(directory), **arguments)
+
+
+def steps_of(directory):
+    """The steps of our checkpoints."""
+    return Tiers(str(directory)).all_steps()
+
+
+def listed_in(directory):
+    """The steps that TensorFlow's list names."""
+    state = tf.train.get_checkpoint_state(str(directory))
+    return [int(path.rsplit("-", 1)[1]) for path in state.all_model_checkpoint_paths]
 
 
 class Training:

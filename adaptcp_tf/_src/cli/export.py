@@ -8,6 +8,7 @@ import dataclasses
 import json
 from typing import Any
 
+from adaptcp_tf._src.cli.arguments import add_directory, add_step, add_verb, reachable
 from adaptcp_tf._src.export import npz_files, parquet_files, tfra_files
 
 _FORMATS = {"npz": npz_files, "parquet": parquet_files, "tfra": tfra_files}
@@ -26,18 +27,17 @@ Example:
 
 def add_parser(verbs: Any) -> None:
     """Adds the verb to the command line."""
-    parser = verbs.add_parser(
+    parser = add_verb(
+        verbs,
         "export",
-        help="write a checkpoint in the format of others",
-        description=_DESCRIPTION,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        _run,
+        summary="write a checkpoint in the format of others",
+        text=_DESCRIPTION,
     )
-    parser.set_defaults(run=_run)
-    parser.add_argument("directory", metavar="DIR", help="where the checkpoints are")
-    parser.add_argument("out", metavar="OUT", help="directory to make")
-    parser.add_argument("--step", type=int, help="which checkpoint (default: the newest)")
+    add_directory(parser)
+    parser.add_argument("out", metavar="OUT", type=reachable, help="directory to make")
+    add_step(parser, "the newest")
     parser.add_argument("--format", required=True, choices=sorted(_FORMATS))
-    parser.add_argument("--json", action="store_true", help="print JSON")
 
 
 def _run(args: argparse.Namespace) -> int:

@@ -8,6 +8,7 @@ import dataclasses
 import json
 from typing import Any
 
+from adaptcp_tf._src.cli.arguments import add_directory, add_step, add_verb, reachable
 from adaptcp_tf._src.export import saved_model_from_template
 
 _DESCRIPTION = """Copies a SavedModel to the new directory OUT, with the rows and dense variables of a
@@ -20,20 +21,23 @@ Example:
 
 def add_parser(verbs: Any) -> None:
     """Adds the verb to the command line."""
-    parser = verbs.add_parser(
+    parser = add_verb(
+        verbs,
         "export-savedmodel",
-        help="refresh a SavedModel from a checkpoint",
-        description=_DESCRIPTION,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        _run,
+        summary="refresh a SavedModel from a checkpoint",
+        text=_DESCRIPTION,
     )
-    parser.set_defaults(run=_run)
-    parser.add_argument("directory", metavar="DIR", help="where the checkpoints are")
-    parser.add_argument("out", metavar="OUT", help="directory to make")
-    parser.add_argument("--step", type=int, help="which checkpoint (default: the newest)")
+    add_directory(parser)
+    parser.add_argument("out", metavar="OUT", type=reachable, help="directory to make")
+    add_step(parser, "the newest")
     parser.add_argument(
-        "--template", required=True, metavar="SAVED_MODEL", help="SavedModel of the model"
+        "--template",
+        required=True,
+        metavar="SAVED_MODEL",
+        type=reachable,
+        help="SavedModel of the model",
     )
-    parser.add_argument("--json", action="store_true", help="print JSON")
 
 
 def _run(args: argparse.Namespace) -> int:

@@ -10,6 +10,7 @@ from typing import Any
 import tensorflow as tf
 
 from adaptcp_tf._src.ops.library import ops
+from adaptcp_tf._src.ops.segments import segment_tensors
 
 
 def compact_shard(
@@ -48,21 +49,12 @@ def compact_shard(
         tf.errors.InvalidArgumentError: rows were quantised, or files do not belong together.
         tf.errors.OpError: the store failed.
     """
-
-    def column(name: str, dtype: tf.DType) -> tf.Tensor:
-        return tf.constant([getattr(s, name) for s in segments], dtype, shape=[len(segments)])
-
     with tf.device("/CPU:0"):
         result = ops.adaptcp_compact(
             tf.constant(interval, tf.int64),
             directory,
             file_prefix,
-            tf.constant(list(paths), tf.string, shape=[len(paths)]),
-            column("kind", tf.string),
-            column("interval", tf.int64),
-            column("shard", tf.int64),
-            column("bytes", tf.int64),
-            column("footer_crc", tf.int64),
+            *segment_tensors(paths, segments),
             key_dtype=key_dtype,
             group_name=group,
             shard=shard,

@@ -15,6 +15,7 @@ import numpy as np
 import tensorflow as tf
 
 from adaptcp_tf._src.ops.library import ops
+from adaptcp_tf._src.ops.segments import segment_tensors
 
 PARAMETER = "parameter"
 # Streams of a restore. A stream from an object store brings some ten megabytes a second, so a
@@ -222,20 +223,11 @@ class TableGroup:
         Returns:
             rows, stale_rows, bytes_read, tables_without_rows.
         """
-
-        def column(name: str, dtype: tf.DType) -> tf.Tensor:
-            return tf.constant([getattr(s, name) for s in segments], dtype, shape=[len(segments)])
-
         with tf.device(self.shards[0].device):
             result = ops.adaptcp_restore(
                 [shard.handle for shard in self.shards],
                 tf.constant(interval, tf.int64),
-                tf.constant(list(paths), tf.string, shape=[len(paths)]),
-                column("kind", tf.string),
-                column("interval", tf.int64),
-                column("shard", tf.int64),
-                column("bytes", tf.int64),
-                column("footer_crc", tf.int64),
+                *segment_tensors(paths, segments),
                 saved_shards=saved_shards,
                 partition=self._partition_function(),
                 slots=slots,

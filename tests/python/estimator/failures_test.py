@@ -9,8 +9,8 @@ import tensorflow as tf
 import adaptcp_tf as acp
 from adaptcp_tf import errors
 from adaptcp_tf._src.checkpoint.subject import ModelSubject
-from adaptcp_tf._src.manifest import Tiers
 from tests.support import faults, sessions, tables
+from tests.support.sessions import listed_in, make_hook, steps_of
 
 
 class Notes(tf.compat.v1.train.CheckpointSaverListener):
@@ -36,20 +36,6 @@ class At(tf.compat.v1.train.SessionRunHook):
     def after_run(self, run_context, run_values):
         if int(run_context.session.run(tf.compat.v1.train.get_global_step())) == self._wanted:
             self._action()
-
-
-def make_hook(directory, **arguments):
-    arguments = {"save_steps": 5, "when_busy": "wait", "max_to_keep": None, **arguments}
-    return acp.estimator.AdaptiveCheckpointHook(str(directory), **arguments)
-
-
-def steps_of(directory):
-    return Tiers(str(directory)).all_steps()
-
-
-def listed_in(directory):
-    state = tf.train.get_checkpoint_state(str(directory))
-    return [int(path.rsplit("-", 1)[1]) for path in state.all_model_checkpoint_paths]
 
 
 def is_free(directory):

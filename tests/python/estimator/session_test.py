@@ -7,24 +7,9 @@ import pytest
 import tensorflow as tf
 from tensorflow_recommenders_addons import dynamic_embedding as de
 
-import adaptcp_tf as acp
 from adaptcp_tf import errors
-from adaptcp_tf._src.manifest import Tiers
 from tests.support import faults, processes, sessions
-
-
-def hook(directory, **arguments):
-    arguments = {"save_steps": 5, "when_busy": "wait", "max_to_keep": None, **arguments}
-    return acp.estimator.AdaptiveCheckpointHook(str(directory), **arguments)
-
-
-def steps_of(directory):
-    return Tiers(str(directory)).all_steps()
-
-
-def listed_in(directory):
-    state = tf.train.get_checkpoint_state(str(directory))
-    return [int(path.rsplit("-", 1)[1]) for path in state.all_model_checkpoint_paths]
+from tests.support.sessions import listed_in, make_hook, steps_of
 
 
 @pytest.mark.parametrize("shards", [1, 2])
@@ -33,8 +18,8 @@ def test_resumed_training_ends_with_the_bits_of_one_that_was_not_interrupted(
     tmp_path, strategy, shards
 ):
     whole = sessions.Training(shards=shards).run(None, 30)
-    sessions.Training(shards=shards).run(hook(tmp_path, strategy=strategy), 17)
-    second = hook(tmp_path, strategy=strategy)
+    sessions.Training(shards=shards).run(make_hook(tmp_path, strategy=strategy), 17)
+    second = make_hook(tmp_path, strategy=strategy)
     resumed = sessions.Training(shards=shards).run(second, 30)
     assert second.restored.step == 17
     assert second.restored.rows > 0
@@ -43,12 +28,12 @@ def test_resumed_training_ends_with_the_bits_of_one_that_was_not_interrupted(
 
 @pytest.mark.parametrize(("before", "after"), [(1, 2), (2, 1)])
 def test_tables_may_be_on_other_devices_than_they_were(tmp_path, before, after):
-    saved = sessions.Training(shards=before).run(hook(tmp_path), 17)
-    assert sessions.Training(shards=after).run(hook(tmp_path), 17) == saved
+    saved = sessions.Training(shards=before).run(make_hook(tmp_path), 17)
+    assert sessions.Training(shards=after).run(make_hook(tmp_path), 17) == saved
 
 
 def test_checkpoints_are_of_the_steps_asked_for_and_of_start_and_end(tmp_path):
-    saving = hook(tmp_path, save_steps=4)
+    saving = make_hook(tmp_path, save_steps=4)
     sessions.Training().run(saving, 10)
     assert steps_of(tmp_path) == [0, 4, 8, 10]
     assert [report["step"] for report in saving.history] == [0, 4, 8, 10]
@@ -60,7 +45,7 @@ def test_exception_in_training_leaves_the_checkpoint_before(tmp_path):
         if step == 8:
             raise ValueError("no more")
 
-    failing = hook(tmp_path)
+    failing = make_hook(tmp_path)
     with pytest.raises(ValueError, match="no more"):
         sessions.Training().run(failing, 10, until=fail_at_8)
     resumed = sessions.Training().run(failing, 12)
@@ -90,7 +75,7 @@ def test_session_that_broke_down_is_made_again_from_the_newest_checkpoint(tmp_pa
                 broken.append(5)
                 raise tf.errors.AbortedError(None, None, "a worker was lost")
 
-    saving = hook(tmp_path)
+    saving = make_hook(tmp_path)
     training = sessions.Training()
     steps = []
     with (
@@ -113,12 +98,12 @@ def test_works_where_eager_execution_is_turned_off(tmp_path):
         tf.compat.v1.disable_eager_execution()
         import adaptcp_tf as acp
         from tests.support import sessions
-        def hook():
+        def make_hook():
             return acp.estimator.AdaptiveCheckpointHook(
                 sys.argv[1], save_steps=5, local_dir=sys.argv[1] + "-buffer")
         whole = sessions.Training().run(None, 12)
-        sessions.Training().run(hook(), 7)
-        second = hook()
+        sessions.Training().run(make_hook(), 7)
+        second = make_hook()
         assert sessions.Training().run(second, 12) == whole
         assert second.restored.step == 7
     """
@@ -129,14 +114,14 @@ def test_others_who_save_the_session_save_both(tmp_path):
     """MonitoredTrainingSession has a hook of its own that saves, unless it is told not to."""
     tables, model = tmp_path / "tables", tmp_path / "model"
     sessions.Training().run(
-        hook(tables, save_steps=6), 10, checkpoint_dir=str(model), save_checkpoint_steps=4
+        make_hook(tables, save_steps=6), 10, checkpoint_dir=str(model), save_checkpoint_steps=4
     )
     assert steps_of(tables) == listed_in(model) == [0, 4, 6, 8, 10]
 
 
 def test_both_may_share_a_directory(tmp_path):
-    sessions.Training().run(hook(tmp_path, max_to_keep=2), 10, checkpoint_dir=str(tmp_path))
-    second = hook(tmp_path, max_to_keep=2)
+    sessions.Training().run(make_hook(tmp_path, max_to_keep=2), 10, checkpoint_dir=str(tmp_path))
+    second = make_hook(tmp_path, max_to_keep=2)
     resumed = sessions.Training().run(second, 12, checkpoint_dir=str(tmp_path))
     assert second.restored.step == 10
     assert resumed == sessions.Training().run(None, 12)
@@ -146,7 +131,7 @@ def test_both_may_share_a_directory(tmp_path):
 def test_full_disk_leaves_neither_kind_of_checkpoint(tmp_path):
     with faults.small_disk(tmp_path / "disk") as disk:
         model = tmp_path / "model"
-        saving = hook(disk.path / "tables")
+        saving = make_hook(disk.path / "tables")
 
         def fill_at_9(step, session):
             if step == 9:
@@ -165,9 +150,9 @@ def test_full_disk_leaves_neither_kind_of_checkpoint(tmp_path):
 
 def test_checkpoints_pass_through_a_buffer(tmp_path):
     arguments = {"local_dir": str(tmp_path / "buffer")}
-    sessions.Training().run(hook(tmp_path / "store", **arguments), 10)
+    sessions.Training().run(make_hook(tmp_path / "store", **arguments), 10)
     assert steps_of(tmp_path / "store")[-1] == 10
-    elsewhere = hook(tmp_path / "store", local_dir=str(tmp_path / "other"))
+    elsewhere = make_hook(tmp_path / "store", local_dir=str(tmp_path / "other"))
     resumed = sessions.Training().run(elsewhere, 12)
     assert elsewhere.restored.step == 10
     assert resumed == sessions.Training().run(None, 12)
@@ -186,17 +171,19 @@ def test_listeners_find_what_was_saved(tmp_path):
             assert session.should_stop()
 
     with pytest.raises(RuntimeError, match="should_stop"):
-        sessions.Training().run(hook(tmp_path, listeners=[Listener()]), 20, until=never_beyond_10)
+        sessions.Training().run(
+            make_hook(tmp_path, listeners=[Listener()]), 20, until=never_beyond_10
+        )
     assert found == [(0, 0), (5, 5), (10, 10)]
 
 
 def test_two_trainers_may_not_share_a_directory(tmp_path):
-    first = hook(tmp_path)
+    first = make_hook(tmp_path)
 
     def another(step, session):
         if step == 3:
             with pytest.raises(errors.DirectoryLockedError):
-                sessions.Training().run(hook(tmp_path), 5)
+                sessions.Training().run(make_hook(tmp_path), 5)
 
     sessions.Training().run(first, 5, until=another)
 
@@ -207,14 +194,14 @@ def test_untracked_tables_are_refused(tmp_path):
         variable = de.get_variable("plain", dim=4)
         variable.upsert(tf.constant([1], tf.int64), tf.ones([1, 4]))
         with pytest.raises(errors.InvalidOptionError, match=r"plain.*TrackedTableCreator"):
-            tf.compat.v1.train.MonitoredTrainingSession(hooks=[hook(tmp_path)])
+            tf.compat.v1.train.MonitoredTrainingSession(hooks=[make_hook(tmp_path)])
 
 
 def test_graph_without_global_step_is_refused(tmp_path):
     with tf.Graph().as_default():
         sessions.variable().upsert(tf.constant([1], tf.int64), tf.ones([1, sessions.DIM]))
         with pytest.raises(errors.InvalidOptionError, match="global step"):
-            tf.compat.v1.train.MonitoredTrainingSession(hooks=[hook(tmp_path)])
+            tf.compat.v1.train.MonitoredTrainingSession(hooks=[make_hook(tmp_path)])
 
 
 @pytest.mark.parametrize(
@@ -231,4 +218,4 @@ def test_graph_without_global_step_is_refused(tmp_path):
 )
 def test_wrong_arguments_are_refused(tmp_path, arguments):
     with pytest.raises(errors.InvalidOptionError):
-        hook(tmp_path, **arguments)
+        make_hook(tmp_path, **arguments)
