@@ -109,9 +109,10 @@ def test_both_kinds_of_checkpoints_of_an_estimator_are_of_the_same_steps(outcome
             directory = folder / f"{script}-{strategy}"
             state = tf.train.get_checkpoint_state(str(directory / "estimator"))
             listed = [int(p.rsplit("-", 1)[1]) for p in state.all_model_checkpoint_paths]
-            there = (directory / "estimator").glob("model.ckpt-*.index")
-            assert listed == sorted(int(p.stem.rsplit("-", 1)[1]) for p in there)
             assert listed == Tiers(str(directory)).all_steps()
+            # A kill between Saver's new list and its removal of old files leaves those, unlisted.
+            there = (directory / "estimator").glob("model.ckpt-*.index")
+            assert {int(p.stem.rsplit("-", 1)[1]) for p in there} >= set(listed)
 
 
 def test_kills_hit_every_phase(outcomes, capsys):
