@@ -110,7 +110,7 @@ def test_both_kinds_of_checkpoints_of_an_estimator_are_of_the_same_steps(outcome
             state = tf.train.get_checkpoint_state(str(directory / "estimator"))
             listed = [int(p.rsplit("-", 1)[1]) for p in state.all_model_checkpoint_paths]
             assert listed == Tiers(str(directory)).all_steps()
-            # A kill between Saver's new list and its removal of old files leaves those, unlisted.
+            # A kill between the new list and the removal of old files leaves those, unlisted.
             there = (directory / "estimator").glob("model.ckpt-*.index")
             assert {int(p.stem.rsplit("-", 1)[1]) for p in there} >= set(listed)
 

@@ -44,6 +44,9 @@ from adaptcp_tf._src.tables import PrefetchTargets, TableGroup, begin_cut
 
 logger = logging.getLogger("adaptcp_tf")
 
+# After a checkpoint, retention runs only if it did not within so much time.
+_RETENTION_RESTS_SECS = 1.0
+
 
 class CheckpointManager:
     """Saves and restores a model with TFRA tables while it trains.
@@ -119,7 +122,12 @@ class CheckpointManager:
         self._observers = self._make_observers()
         self._prefetch_targets = PrefetchTargets()
         self._skipped = 0
+        # The newest save, which must end before the next cut; and what is done after it.
         self._saving: concurrent.futures.Future | None = None
+        self._tidying: concurrent.futures.Future | None = None
+        # The newest checkpoint after which retention did not run, and when it may run again.
+        self._untidied: Cut | None = None
+        self._rests_until = 0.0
         held = contextlib.ExitStack()
         lock = DirectoryLock(directory).acquire(steal=self._options.steal_lock)
         held.callback(_give_back, lock)
@@ -253,6 +261,7 @@ class CheckpointManager:
         cut = self._begin(step, position, counters or {})
         cut.stall_secs = time.perf_counter() - start
         self._saving = self._executor.submit(self._save_in_background, cut)
+        self._tidying = self._executor.submit(self._tidy_up, cut, self._saving)
         return True
 
     def step_ended(self) -> None:
@@ -275,10 +284,8 @@ class CheckpointManager:
             TimeoutError: it takes longer.
         """
         start = time.monotonic()
-        if self._saving is not None:
-            done, _ = concurrent.futures.wait([self._saving], timeout=timeout_secs)
-            if not done:
-                raise self._not_durable(timeout_secs)
+        if not self._wait_for_background(timeout_secs):
+            raise self._not_durable(timeout_secs)
         self._raise_failure()
         if self._second is None or local:
             return
@@ -367,9 +374,7 @@ class CheckpointManager:
         self._check_open()
         self.wait()
         for store in self._tiers.stores:
-            for newer in store.all_steps():
-                if newer > step:
-                    store.delete_manifest(newer)
+            store.delete_manifests(newer for newer in store.all_steps() if newer > step)
         if self._second is not None:
             self._second.withdraw(step)
         self._saver.newest_step = self.latest_step()
@@ -385,8 +390,7 @@ class CheckpointManager:
         """
         if not self._finalizer.alive:
             return
-        if self._saving is not None:
-            concurrent.futures.wait([self._saving])
+        self._wait_for_background()
         if self._second is not None:
             self._second.wait(None)
         for group in self._groups:
@@ -399,8 +403,23 @@ class CheckpointManager:
 
     def _wait_for_save_in_flight(self) -> None:
         self._check_open()
-        if self._saving is not None:
-            concurrent.futures.wait([self._saving])
+        self._wait_for_background()
+
+    def _wait_for_background(self, timeout_secs: float | None = None) -> bool:
+        """Waits for the newest save and what follows it; tells whether they are over."""
+        start = time.monotonic()
+        while self._tidying is not None:
+            left = None if timeout_secs is None else timeout_secs - (time.monotonic() - start)
+            done, _ = concurrent.futures.wait([self._tidying], timeout=left)
+            if not done:
+                return False
+            self._tidying = None
+            if self._untidied is not None:
+                try:
+                    self._tidying = self._executor.submit(self._apply_retention, self._untidied)
+                except RuntimeError:  # The interpreter ends, and nothing runs on that thread.
+                    self._apply_retention(self._untidied)
+        return True
 
     def _when_built(self, action: Callable[[], Any]) -> Any:
         if self._subject.is_built():
@@ -519,17 +538,31 @@ class CheckpointManager:
     def _next_interval(self) -> int:
         return 1 if self._saver.previous is None else self._saver.previous.interval + 1
 
-    def _save_in_background(self, cut: Cut) -> None:
+    def _save_in_background(self, cut: Cut) -> bool:
+        """Tells whether there is a checkpoint now."""
         try:
             # Where scripts of TF1 turn eager execution off, threads would build graphs.
             with eagerly():
                 self._saver.save(cut)
         except errors.CheckpointFailedError as error:
             self._outcomes.fail(error)
-            self._end_save(cut)
-            return
+            return False
+        return True
+
+    def _tidy_up(self, cut: Cut, saving: concurrent.futures.Future) -> None:
+        """Does what the next cut need not wait for."""
         # Before and after retention: what a kill in between leaves, names a step that is there.
         self._end_save(cut)
+        if not saving.result():
+            return
+        self._untidied = cut
+        # Where a checkpoint follows the other, the next one waits for this thread.
+        if time.monotonic() >= self._rests_until:
+            self._apply_retention(cut)
+
+    def _apply_retention(self, cut: Cut) -> None:
+        self._rests_until = time.monotonic() + _RETENTION_RESTS_SECS
+        self._untidied = None
         try:
             self._saver.collect_garbage()
         except errors.AdaptCPError as error:

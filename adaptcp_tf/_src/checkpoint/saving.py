@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import concurrent.futures
 import dataclasses
 import functools
 import importlib.metadata
@@ -14,6 +15,7 @@ from typing import Any
 import tensorflow as tf
 
 from adaptcp_tf import errors
+from adaptcp_tf._src.checkpoint.beside import beside
 from adaptcp_tf._src.checkpoint.dense import DenseSnapshot, write_bundle
 from adaptcp_tf._src.checkpoint.observers import Observers
 from adaptcp_tf._src.checkpoint.options import CheckpointOptions
@@ -22,6 +24,7 @@ from adaptcp_tf._src.checkpoint.second_tier import Reservation, SecondTier
 from adaptcp_tf._src.checkpoint.slowdown import SlowdownMeter
 from adaptcp_tf._src.manifest import (
     CheckpointStore,
+    DenseBundle,
     GroupSpec,
     Manifest,
     Position,
@@ -33,6 +36,7 @@ from adaptcp_tf._src.manifest import (
     extend_chain,
     segment_prefix,
 )
+from adaptcp_tf._src.ops.eagerly import eagerly
 from adaptcp_tf._src.policy import CutReport, Decision, Policy, RateHistogram
 from adaptcp_tf._src.reports import SaveReport
 from adaptcp_tf._src.storage import files
@@ -42,6 +46,8 @@ from adaptcp_tf._src.tables import TableGroup
 logger = logging.getLogger("adaptcp_tf")
 
 _KINDS = ("base", "increment", "differential")
+# A chain is looked up again only if it was not within so much time.
+_LOOKS_AGAIN_SECS = 1.0
 _PACKAGES = ("tensorflow", "tensorflow-recommenders-addons", "adaptcp_tf")
 
 
@@ -104,6 +110,8 @@ class Saver:
         self._observers = observers
         # The newest checkpoint of this run; the next delta builds on it.
         self.previous: Manifest | None = None
+        # When the files of its chain are looked up again.
+        self._looks_again_at = 0.0
         # The newest step in the directory or the buffer.
         self.newest_step = tiers.latest_step()
 
@@ -122,8 +130,7 @@ class Saver:
                 attempt = store.new_attempt_dir(cut.step)
                 if self._second is not None:
                     self._second.began(cut.reservation, attempt)
-            segments, counts = self._drain(cut, store, attempt)
-            dense = write_bundle(cut.dense, store.path(attempt), attempt)
+            segments, counts, dense = self._write(cut, store, attempt)
             manifest = self._manifest(cut, segments, dense)
             elsewhere = self._elsewhere(manifest, attempt, direct)
             self._lock.check()
@@ -162,13 +169,22 @@ class Saver:
 
     def _elsewhere(self, manifest: Manifest, attempt: str, direct: bool) -> set[str]:
         """The files of a checkpoint that the first tier need not look for."""
+        known = self._looked_up()
         if self._second is None:
-            # Those of earlier checkpoints were looked up before; remotely each costs a round trip.
-            remote = self.previous is not None and not files.is_local(self._store.directory)
-            return set(self.previous.files()) if remote else set()
+            return known
         if direct:
             self._second.written_directly(manifest, attempt)
-        return self._second.elsewhere(manifest.files())
+        return known | self._second.elsewhere(manifest.files())
+
+    def _looked_up(self) -> set[str]:
+        """Those of earlier checkpoints that were there a moment ago."""
+        if self.previous is None:
+            return set()
+        # Remotely each look costs a round trip.
+        if files.is_local(self._store.directory) and time.monotonic() >= self._looks_again_at:
+            self._looks_again_at = time.monotonic() + _LOOKS_AGAIN_SECS
+            return set()
+        return set(self.previous.files())
 
     def _tell_policy(
         self,
@@ -216,6 +232,23 @@ class Saver:
                 "no segment is deleted while these manifests cannot be read: %s. Move them away.",
                 ", ".join(report.unreadable),
             )
+
+    def _write(
+        self, cut: Cut, store: CheckpointStore, attempt: str
+    ) -> tuple[list[Segment], dict[str, int], DenseBundle | None]:
+        """Writes the dense variables while the rows are drained: both wait for the disk."""
+
+        def write_dense() -> DenseBundle | None:
+            with eagerly():
+                return write_bundle(cut.dense, store.path(attempt), attempt)
+
+        dense = beside(write_dense, "adaptcp-dense")
+        try:
+            segments, counts = self._drain(cut, store, attempt)
+        finally:
+            # Whoever gives up the attempt deletes its files.
+            concurrent.futures.wait([dense])
+        return segments, counts, dense.result()
 
     def _drain(
         self, cut: Cut, store: CheckpointStore, attempt: str

@@ -110,7 +110,7 @@ def _in_manifest_order(segments: list[Segment]) -> tuple[Segment, ...]:
 def part_of(segment: Segment) -> int:
     """Returns which of the files of one cut, group, shard and kind a segment is, from 0."""
     described = describe_segment_path(segment.path)
-    return 0 if described is None else described["part"]
+    return 0 if described is None else described.part
 
 
 def _age(segment: Segment) -> tuple[int, int]:

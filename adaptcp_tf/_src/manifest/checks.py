@@ -120,10 +120,10 @@ def _check_segment(segment: Segment, field: str, groups: dict[str, GroupSpec], p
     if described is None:
         expected = "segments/<step>-<nonce>/g<index>-s<shard>of<shards>-<kind>[-p<part>].acp"
         raise corrupt(path, f"{field}.path", expected, segment.path)
-    recorded = {"shard": segment.shard, "num_shards": num_shards, "kind": segment.kind}
-    recorded["part"] = described["part"]
+    recorded = described._replace(shard=segment.shard, num_shards=num_shards, kind=segment.kind)
     if described != recorded:
-        raise corrupt(path, f"{field}.path", f"the path of a file with {recorded}", segment.path)
+        expected = f"the path of a file with {recorded._asdict()}"
+        raise corrupt(path, f"{field}.path", expected, segment.path)
 
 
 def _check_chain(manifest: Manifest, chain: list[tuple[int, Segment]], path: str) -> None:

@@ -52,9 +52,6 @@ def encode_manifest(manifest: Manifest) -> bytes:
     """
     label = f"manifest of step {manifest.step}"
     body = {field.name: getattr(manifest, field.name) for field in dataclasses.fields(manifest)}
-    body["groups"] = [dataclasses.asdict(group) for group in manifest.groups]
-    for name in ("dense", "position"):
-        body[name] = None if body[name] is None else dataclasses.asdict(body[name])
     for name in ("counters", "policy", "versions"):
         body[name] = _plain(body[name], name)
     body["totals"] = manifest.totals
@@ -123,7 +120,18 @@ def _check_version(body: dict[str, Any], path: str) -> None:
 
 
 def _dump(value: Any) -> str:
-    return json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False)
+    return _ENCODER.encode(value)
+
+
+def _fields_of(record: Any) -> dict[str, Any]:
+    if not dataclasses.is_dataclass(record):
+        raise TypeError(f"{record!r} of type {type(record).__name__} is no JSON value")
+    return vars(record)
+
+
+_ENCODER = json.JSONEncoder(
+    sort_keys=True, separators=(",", ":"), allow_nan=False, default=_fields_of
+)
 
 
 def _hash(text: str) -> str:

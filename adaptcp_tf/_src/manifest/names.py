@@ -3,8 +3,10 @@
 
 from __future__ import annotations
 
+import functools
 import re
 import secrets
+from typing import NamedTuple
 
 from adaptcp_tf import errors
 
@@ -172,12 +174,30 @@ def segment_prefix(group_index: int, shard: int, num_shards: int) -> str:
     return f"g{group_index}-s{shard}of{num_shards}"
 
 
-def describe_segment_path(path: str) -> dict | None:
+class SegmentPath(NamedTuple):
+    """What the path of a segment says of it.
+
+    Attributes:
+        shard: shard of the table group.
+        num_shards: how many shards the group had.
+        kind: "base", "increment" or "differential".
+        part: which of the files of one cut, group, shard and kind it is, from 0.
+    """
+
+    shard: int
+    num_shards: int
+    kind: str
+    part: int
+
+
+# Each checkpoint asks about its whole chain again.
+@functools.lru_cache(maxsize=1 << 14)
+def describe_segment_path(path: str) -> SegmentPath | None:
     """Reads shard, number of shards, kind and part out of the path of a segment.
 
     Example:
         >>> describe_segment_path("segments/0000000000001200-0badcafe/g0-s1of2-base-p3.acp")
-        {'shard': 1, 'num_shards': 2, 'kind': 'base', 'part': 3}
+        SegmentPath(shard=1, num_shards=2, kind='base', part=3)
 
     Args:
         path: a path relative to the checkpoint directory.
@@ -189,12 +209,12 @@ def describe_segment_path(path: str) -> dict | None:
     match = _SEGMENT_PATH.fullmatch(path)
     if match is None:
         return None
-    return {
-        "shard": int(match["shard"]),
-        "num_shards": int(match["num_shards"]),
-        "kind": match["kind"],
-        "part": int(match["part"] or 0),
-    }
+    return SegmentPath(
+        shard=int(match["shard"]),
+        num_shards=int(match["num_shards"]),
+        kind=match["kind"],
+        part=int(match["part"] or 0),
+    )
 
 
 def is_dense_prefix(path: str) -> bool:

@@ -119,15 +119,16 @@ def collect(
     with store.mutex:
         files_of, unreadable = _files_of_all(store)
         plan = plan_deletions(files_of, max_to_keep, keep_period)
-        for step in plan.delete_steps:
-            store.delete_manifest(step)
+        store.delete_manifests(plan.delete_steps)
         _delete_manifest_leftovers(store)
         deleted: list[str] = []
         if not unreadable:
             keep = plan.keep_paths.union(protected)
+            kept_in = _by_attempt(keep)
             for attempt in store.attempt_dirs():
                 if attempt not in keep:
-                    deleted.extend(_sweep_if_changed(store, attempt, keep))
+                    kept = frozenset(kept_in.get(attempt, ()))
+                    deleted.extend(_sweep_if_changed(store, attempt, kept))
         return CollectReport(plan.keep_steps, plan.delete_steps, tuple(deleted), unreadable)
 
 
@@ -210,12 +211,18 @@ def _delete_manifest_leftovers(store: CheckpointStore) -> None:
             files.delete_file(store.path(name))
 
 
-def _sweep_if_changed(store: CheckpointStore, attempt: str, keep: frozenset[str]) -> list[str]:
+def _by_attempt(paths: Collection[str]) -> dict[str, set[str]]:
+    kept_in: dict[str, set[str]] = {}
+    for path in paths:
+        kept_in.setdefault(path.rpartition("/")[0], set()).add(path)
+    return kept_in
+
+
+def _sweep_if_changed(store: CheckpointStore, attempt: str, kept: frozenset[str]) -> list[str]:
     """Sweeps unless what it keeps is the same as last time: listing may cost a round trip."""
-    kept = frozenset(path for path in keep if path.startswith(attempt + "/"))
     if kept and store.swept.get(attempt) == kept:
         return []
-    deleted = _sweep(store, attempt, keep)
+    deleted = _sweep(store, attempt, kept)
     store.swept[attempt] = kept
     return deleted
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 
 from adaptcp_tf import errors
 from adaptcp_tf._src.manifest import names
@@ -339,13 +339,37 @@ class CheckpointStore:
             InvalidOptionError: if this cannot be a step.
             StorageError: if the manifest could not be deleted.
         """
+        return self.delete_manifests([step]) == [step]
+
+    def delete_manifests(self, steps: Iterable[int]) -> list[int]:
+        """Makes several checkpoints cease to exist, durably, for the price of one.
+
+        Example:
+            >>> CheckpointStore(directory).delete_manifests([7, 8])
+            []
+
+        Args:
+            steps: the steps.
+
+        Returns:
+            Those of them of which there was a checkpoint.
+
+        Raises:
+            InvalidOptionError: if one of these cannot be a step.
+            StorageError: if a manifest could not be deleted; those before it are.
+        """
+        deleted: list[int] = []
         with self.mutex:
-            self._files.pop(step, None)
-            existed = files.delete_file(self.manifest_path(step))
-            if existed:
-                # Otherwise a power loss could bring it back after its segments were deleted.
-                files.sync_dir(self._directory)
-            return existed
+            try:
+                for step in steps:
+                    self._files.pop(step, None)
+                    if files.delete_file(self.manifest_path(step)):
+                        deleted.append(step)
+            finally:
+                if deleted:
+                    # Otherwise a power loss could bring them back after their segments were deleted.
+                    files.sync_dir(self._directory)
+        return deleted
 
     def _new_dirs(self, manifest: Manifest, elsewhere: Collection[str]) -> list[str]:
         """Returns the directories that hold files of this cut and not of earlier ones."""

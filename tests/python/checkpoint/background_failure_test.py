@@ -6,6 +6,7 @@ import shutil
 import pytest
 
 from adaptcp_tf import errors
+from adaptcp_tf._src.checkpoint import saving
 from adaptcp_tf._src.manifest import CheckpointStore
 from tests.support import faults, tables
 
@@ -188,3 +189,23 @@ def test_failure_on_close_is_logged(disk, caplog):
         manager.save(1)
         manager.close()
     assert any("step 1" in record.getMessage() for record in caplog.records)
+
+
+@pytest.mark.parametrize("rest_secs", [0.0, 3600.0])
+def test_chain_is_looked_up_again_once_in_a_while(tmp_path, monkeypatch, rest_secs):
+    monkeypatch.setattr(saving, "_LOOKS_AGAIN_SECS", rest_secs)
+    variable = tables.make_variable()
+    manager = tables.manage(tmp_path, variable, strategy="incremental")
+    for step in (1, 2):
+        tables.fill(variable, range(step), seed=step)
+        manager.save(step)
+        manager.wait()
+    next(tmp_path.glob("segments/*/*-base.acp")).unlink()
+    tables.fill(variable, range(3), seed=3)
+    manager.save(3)
+    if rest_secs:
+        manager.wait()
+    else:
+        with pytest.raises(errors.CheckpointFailedError, match="base.acp' is missing"):
+            manager.wait()
+    manager.close()

@@ -4,6 +4,8 @@
 import pytest
 
 from adaptcp_tf import errors
+from adaptcp_tf._src.checkpoint import manager as checkpoint_manager
+from adaptcp_tf._src.checkpoint import saving
 from adaptcp_tf._src.manifest import CheckpointStore
 from tests.support import tables
 
@@ -135,3 +137,14 @@ def test_undeletable_garbage_is_told_but_the_checkpoint_is_saved(tmp_path):
     manager.save(5)
     manager.close()
     assert not oldest.exists()
+
+
+def test_retention_rests_between_frequent_checkpoints(tmp_path, monkeypatch):
+    monkeypatch.setattr(checkpoint_manager, "_RETENTION_RESTS_SECS", 3600.0)
+    collected = []
+    real = saving.collect
+    monkeypatch.setattr(saving, "collect", lambda *a, **k: collected.append(1) or real(*a, **k))
+    _, manager, _ = run(tmp_path, max_to_keep=1)
+    assert manager.all_steps() == [9]
+    assert len(collected) == 2  # after the first, and when `wait` had nothing else to wait for
+    manager.close()

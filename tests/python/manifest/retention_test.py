@@ -154,7 +154,7 @@ def test_numbers_that_cannot_be_are_refused(name, value):
 # Deletion on disk.
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     history=saves,
     max_to_keep=st.integers(1, 4),
@@ -207,7 +207,7 @@ def test_manifests_are_durably_gone_before_segments_are_deleted(tmp_path):
     assert last_manifest + 1 < first_segment
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @given(
     first=saves, second=saves, names=st.sampled_from([("run", "run-1"), ("a", "a b"), ("1", "10")])
 )

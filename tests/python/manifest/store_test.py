@@ -317,3 +317,29 @@ def test_deleted_checkpoint_is_gone(trainer):
     with pytest.raises(errors.CheckpointNotFoundError):
         trainer.store.files_of(20)
     assert trainer.store.latest_step() == 10
+
+
+def test_several_checkpoints_are_deleted_for_one_sync(tmp_path, monkeypatch):
+    trainer = Trainer(tmp_path)
+    for _ in range(4):
+        trainer.save("base")
+    synced = []
+    monkeypatch.setattr(files, "sync_dir", synced.append)
+    assert trainer.store.delete_manifests([10, 30, 31]) == [10, 30]
+    assert synced == [trainer.store.directory]
+    assert trainer.store.all_steps() == [20, 40]
+
+
+def test_deletion_of_several_that_fails_keeps_what_it_did(tmp_path, monkeypatch):
+    trainer = Trainer(tmp_path)
+    for _ in range(3):
+        trainer.save("base")
+    synced = []
+    monkeypatch.setattr(files, "sync_dir", synced.append)
+    os.remove(trainer.store.manifest_path(20))
+    os.mkdir(trainer.store.manifest_path(20))
+    with pytest.raises(errors.StorageError, match="manifest-0000000000000020"):
+        trainer.store.delete_manifests([10, 20, 30])
+    assert synced == [trainer.store.directory]
+    assert not os.path.exists(trainer.store.manifest_path(10))
+    assert os.path.exists(trainer.store.manifest_path(30))

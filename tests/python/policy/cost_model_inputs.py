@@ -9,7 +9,7 @@ from adaptcp_tf import cost_model
 rates = st.floats(1e-12, 1.0)
 shares = st.floats(0.0, 1.0)
 ratios = st.floats(1e-2, 1e4)
-quick = settings(max_examples=60, deadline=None)
+quick = settings(max_examples=60)
 
 
 @st.composite

@@ -47,7 +47,7 @@ def test_threshold_is_that_of_the_cost_model():
     assert solution.reason == "Both classes are cheaper than one."
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     st.floats(1e-8, 1e-4),
     st.floats(1e-8, 1e-4),
