@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 import importlib.metadata
 import logging
@@ -14,17 +13,17 @@ from typing import Any
 import tensorflow as tf
 
 from adaptcp_tf import errors
-from adaptcp_tf._src.checkpoint.dense import DenseSnapshot, write_bundle
+from adaptcp_tf._src.checkpoint.cutting import Cut
+from adaptcp_tf._src.checkpoint.dense import write_bundle
 from adaptcp_tf._src.checkpoint.observers import Observers
 from adaptcp_tf._src.checkpoint.options import CheckpointOptions
 from adaptcp_tf._src.checkpoint.outcomes import Outcomes
-from adaptcp_tf._src.checkpoint.second_tier import Reservation, SecondTier
+from adaptcp_tf._src.checkpoint.second_tier import SecondTier
 from adaptcp_tf._src.checkpoint.slowdown import SlowdownMeter
 from adaptcp_tf._src.manifest import (
     CheckpointStore,
     GroupSpec,
     Manifest,
-    Position,
     Segment,
     TableSpec,
     Tiers,
@@ -33,7 +32,7 @@ from adaptcp_tf._src.manifest import (
     extend_chain,
     segment_prefix,
 )
-from adaptcp_tf._src.policy import CutReport, Decision, Policy, RateHistogram
+from adaptcp_tf._src.policy import CutReport, Policy, RateHistogram
 from adaptcp_tf._src.reports import SaveReport
 from adaptcp_tf._src.storage import files
 from adaptcp_tf._src.storage.lock import DirectoryLock
@@ -43,39 +42,6 @@ logger = logging.getLogger("adaptcp_tf")
 
 _KINDS = ("base", "increment", "differential")
 _PACKAGES = ("tensorflow", "tensorflow-recommenders-addons", "adaptcp_tf")
-
-
-@dataclasses.dataclass
-class Cut:
-    """A cut that has begun: all that the background needs to make a checkpoint of it.
-
-    Attributes:
-        step: the step it is saved under.
-        interval: the interval that it closed.
-        base: whether it holds every live row.
-        groups: the table groups that began.
-        decision: what the policy wanted.
-        dense: the dense variables' values.
-        position: where in the input it was taken, or None.
-        counters: JSON values to keep.
-        rows_live: rows of all tables when it began.
-        wall_time: when it began, in seconds since the epoch.
-        stall_secs: for how long `save` held up training.
-        reservation: room in the buffer, if there is one.
-    """
-
-    step: int
-    interval: int
-    base: bool
-    groups: list[TableGroup]
-    decision: Decision
-    dense: DenseSnapshot
-    position: Position | None
-    counters: dict[str, Any]
-    rows_live: int
-    wall_time: float
-    stall_secs: float
-    reservation: Reservation
 
 
 class Saver:
@@ -159,6 +125,27 @@ class Saver:
             report.seconds_to_durable,
         )
         return report
+
+    def check_rises(self, step: int) -> None:
+        """Raises unless a step is above all that are there.
+
+        Raises:
+            CheckpointExistsError: it is not.
+        """
+        latest = self.newest_step
+        if latest is not None and step <= latest:
+            raise errors.CheckpointExistsError(
+                f"Checkpoints must be saved under rising steps. Received: {step}. Expected: more "
+                f"than {latest}, the newest in {self._tiers.directory!r}. Restore that one first, "
+                "call delete_newer(step) to go on from an older one, or use another directory."
+            )
+
+    def deleted_newer(self, step: int) -> None:
+        """Tells that the checkpoints after `step` were deleted."""
+        self.newest_step = self._tiers.latest_step()
+        if self.previous is not None and self.previous.step > step:
+            # The rows trained since are in no checkpoint that is left.
+            self.previous = None
 
     def _elsewhere(self, manifest: Manifest, attempt: str, direct: bool) -> set[str]:
         """The files of a checkpoint that the first tier need not look for."""
