@@ -100,7 +100,7 @@ class CheckpointManager:
         self._groups: list[TableGroup] = []
         self._policy = policy_of(self._options)
         self._slowdown = SlowdownMeter()
-        self._outcomes = Outcomes()
+        self._outcomes = Outcomes(self._tiers.directory)
         self._prefetch_targets = PrefetchTargets()
         self._skipped = 0
         held = contextlib.ExitStack()
@@ -133,8 +133,16 @@ class CheckpointManager:
 
     @property
     def reports(self) -> list[SaveReport]:
-        """What became of each checkpoint that this manager committed, oldest first."""
+        """What became of the newest 1000 checkpoints that this manager committed, oldest first."""
         return self._outcomes.reports
+
+    def report(self, step: int) -> SaveReport:
+        """Returns what became of one of the newest 1000 checkpoints that this manager committed.
+
+        Raises:
+            CheckpointNotFoundError: it is none of them.
+        """
+        return self._outcomes.report(step)
 
     @property
     def storage(self) -> StorageStats:
@@ -359,7 +367,7 @@ class CheckpointManager:
         if self._second is not None:
             self._second.wait(None)
         for group in self._groups:
-            group.manager = None
+            group.disclaim()
         self._groups = []
         self._finalizer()
         failure = self.take_failure()
@@ -409,12 +417,7 @@ class CheckpointManager:
     def _refresh_groups(self, *, complete: bool = False) -> None:
         groups = self._subject.groups()
         for group in groups:
-            if group.manager not in (None, self):
-                raise errors.InvalidOptionError(
-                    f"TFRA variable {group.name!r} is already checkpointed to "
-                    f"{group.manager.directory!r}. Close that manager first."
-                )
-            group.manager = self
+            group.claim(self)
         self._groups = groups
         complete = complete or self._subject.has_all_variables()
         self._prefetch_targets.bind(groups, complete=complete)

@@ -125,7 +125,9 @@ def collect(
         deleted: list[str] = []
         if not unreadable:
             keep = plan.keep_paths.union(protected)
-            for attempt in store.attempt_dirs():
+            attempts = store.attempt_dirs()
+            store.forget_all_but(plan.keep_steps, attempts)
+            for attempt in attempts:
                 if attempt not in keep:
                     deleted.extend(_sweep_if_changed(store, attempt, keep))
         return CollectReport(plan.keep_steps, plan.delete_steps, tuple(deleted), unreadable)
