@@ -90,7 +90,8 @@ class CutTaker:
             The cut; whoever gets it saves it or gives it up.
 
         Raises:
-            CheckpointFailedError: the buffer is full and stays so, since uploads fail.
+            CheckpointFailedError: the buffer is full and stays so, since uploads fail; or it could
+                not be looked at.
             IncompatibleModelError: tables were updated behind the manager's back.
             InvalidOptionError: the strategy wants fewer bits than `exact` allows.
         """
@@ -138,7 +139,7 @@ class CutTaker:
             return Reservation()
         try:
             return self._second.reserve(size)
-        except errors.StorageFullError as error:
+        except errors.StorageError as error:
             raise errors.CheckpointFailedError(
                 f"The checkpoint was not begun. Training can go on, its rows will be in the next "
                 f"one. {error}"
