@@ -164,22 +164,29 @@ class Saver:
         segments: list[Segment],
         rates: Callable[[], RateHistogram],
     ) -> None:
-        self._policy.observe(
-            CutReport(
-                base=cut.base,
-                rows_hot=report.rows_hot,
-                rows_cold=report.rows_cold,
-                rows_live=cut.rows_live,
-                bytes=sum(segment.bytes for segment in segments),
-                stall_secs=report.stall_ms / 1e3,
-                lost_secs=max(report.stall_ms / 1e3, self._slowdown.take_lost_secs()),
-                seconds_to_durable=report.seconds_to_durable,
-                # A clock that was set back must not make time run backwards.
-                interval_secs=max(0.0, cut.wall_time - self._last_cut_at),
-                rates=rates,
-            )
+        told = CutReport(
+            base=cut.base,
+            rows_hot=report.rows_hot,
+            rows_cold=report.rows_cold,
+            rows_live=cut.rows_live,
+            bytes=sum(segment.bytes for segment in segments),
+            stall_secs=report.stall_ms / 1e3,
+            lost_secs=max(report.stall_ms / 1e3, self._slowdown.take_lost_secs()),
+            seconds_to_durable=report.seconds_to_durable,
+            # A clock that was set back must not make time run backwards.
+            interval_secs=max(0.0, cut.wall_time - self._last_cut_at),
+            rates=rates,
         )
         self._last_cut_at = cut.wall_time
+        try:
+            self._policy.observe(told)
+        except Exception as error:  # it may be anybody's
+            failure = errors.CheckpointFailedError(
+                f"Step {cut.step} is saved, but the strategy {self._policy.name!r} failed to observe "
+                f"it. Received: {error!r}. Expected: observe(report) that returns."
+            )
+            failure.__cause__ = error
+            self._outcomes.fail(failure)
 
     def collect_garbage(self) -> None:
         """Deletes what retention no longer needs.
