@@ -3,16 +3,28 @@
 
 #include "custom_ops/engine/block_pool.h"
 
+#include <algorithm>
 #include <utility>
 
 namespace adaptcp {
 namespace {
 
 constexpr size_t kProcessBudgetBytes = size_t{64} << 20;
+// A block's values are about this long: long enough for sequential writes and for restore to read
+// at full speed, short enough that a dozen groups' open blocks do not add up.
+constexpr size_t kBlockValueBytes = size_t{1} << 20;
+constexpr size_t kMinBlockRows = 64;
+constexpr size_t kMaxBlockRows = size_t{1} << 16;
 // Key, last_updated, rate, flags.
 constexpr size_t kKeyRecordRowBytes = 8 + 4 + 2 + 1;
 
 }  // namespace
+
+size_t RowsPerBlock(const std::vector<uint32_t>& row_bytes) {
+  size_t bytes = 0;
+  for (uint32_t b : row_bytes) bytes += b;
+  return std::clamp(kBlockValueBytes / std::max<size_t>(bytes, 1), kMinBlockRows, kMaxBlockRows);
+}
 
 BlockBudget* BlockBudget::Process() {
   static BlockBudget* const budget = new BlockBudget(kProcessBudgetBytes);

@@ -14,6 +14,9 @@
 
 namespace adaptcp {
 
+// How many rows a block of a segment should hold, of tables whose rows are `row_bytes` long.
+size_t RowsPerBlock(const std::vector<uint32_t>& row_bytes);
+
 // Bytes that all blocks of the process share, so that many table groups stay within one bound.
 // Thread-safe.
 class BlockBudget {

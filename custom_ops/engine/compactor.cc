@@ -9,14 +9,16 @@
 #include <utility>
 
 #include "custom_ops/base/mutex.h"
+#include "custom_ops/engine/block_pool.h"
+#include "custom_ops/engine/parallel_for.h"
 #include "custom_ops/engine/segment_writer.h"
 
 namespace adaptcp {
 namespace {
 
-constexpr size_t kBlockValueBytes = size_t{1} << 20;
-constexpr size_t kMinBlockRows = 64;
-constexpr size_t kMaxBlockRows = 8192;
+using BlockNumber = std::pair<size_t, size_t>;  // segment, block
+// Per row of a block whether it is current; empty when none is.
+using Live = std::vector<bool>;
 
 // One segment under construction.
 struct Output {
@@ -41,14 +43,8 @@ class Compactor {
         options_.newest_first, options_.threads));
     ADAPTCP_RETURN_IF_ERROR(MakeHeader());
     ADAPTCP_RETURN_IF_ERROR(tracker_.StartRestore(options_.interval, chain_.FewestRows()));
-    ADAPTCP_RETURN_IF_ERROR(chain_.ReadKeys(
-        options_.threads, [this](size_t segment, size_t block, SegmentChain::Live* live) {
-          return ReadKeyBlock(segment, block, live);
-        }));
-    ADAPTCP_RETURN_IF_ERROR(chain_.ReadLive(
-        options_.threads, [this](size_t segment, size_t block, const SegmentChain::Live& live) {
-          return CopyBlock(segment, block, live);
-        }));
+    ADAPTCP_RETURN_IF_ERROR(ReadKeys());
+    ADAPTCP_RETURN_IF_ERROR(CopyLive());
     ADAPTCP_RETURN_IF_ERROR(Finish(&result->segments));
     result->rows = rows_;
     result->stale_rows = stale_rows_;
@@ -60,8 +56,12 @@ class Compactor {
   Status MakeHeader();
   // Finds the table among those of the base, or adds it.
   Status MapTable(const std::string& path, const TableSpec& saved, size_t* number);
-  Status ReadKeyBlock(size_t segment, size_t block, SegmentChain::Live* live);
-  Status CopyBlock(size_t segment, size_t block, const SegmentChain::Live& live);
+  // Finds out which rows are current, in the newest segments first.
+  Status ReadKeys();
+  Status ReadKeyBlock(size_t segment, size_t block);
+  // Copies the blocks that have a current row.
+  Status CopyLive();
+  Status CopyBlock(size_t segment, size_t block);
   Status AppendRows(size_t segment, const RowBlock& block, const std::vector<size_t>& rows,
                     Output* output);
   Status Flush(Output* output);
@@ -80,6 +80,8 @@ class Compactor {
   SegmentChain chain_;
   SegmentHeader header_;
   size_t block_rows_ = 0;
+  // Per segment, per block of it.
+  std::vector<std::vector<Live>> live_;
   // Per segment, per table of it, its number among those of the base.
   std::vector<std::vector<size_t>> tables_of_;
 
@@ -113,9 +115,9 @@ Status Compactor::MakeHeader() {
     }
     tables_of_.push_back(std::move(numbers));
   }
-  size_t row_bytes = 1;
-  for (const TableSpec& table : header_.tables) row_bytes += table.row_bytes;
-  block_rows_ = std::clamp(kBlockValueBytes / row_bytes, kMinBlockRows, kMaxBlockRows);
+  std::vector<uint32_t> row_bytes;
+  for (const TableSpec& table : header_.tables) row_bytes.push_back(table.row_bytes);
+  block_rows_ = RowsPerBlock(row_bytes);
   return Status::OK();
 }
 
@@ -133,7 +135,34 @@ Status Compactor::MapTable(const std::string& path, const TableSpec& saved, size
   return Status::OK();
 }
 
-Status Compactor::ReadKeyBlock(size_t segment, size_t b, SegmentChain::Live* live) {
+Status Compactor::ReadKeys() {
+  live_.resize(chain_.size());
+  for (size_t begin = 0, end; begin < chain_.size(); begin = end) {
+    // Side by side those of one cut and kind: a key has one shard, and so stands in one of them.
+    std::vector<BlockNumber> blocks;
+    for (end = begin; end < chain_.size() && chain_.SameCut(end, begin); ++end) {
+      live_[end].resize(chain_.reader(end).num_blocks());
+      for (size_t b = 0; b < live_[end].size(); ++b) blocks.emplace_back(end, b);
+    }
+    ADAPTCP_RETURN_IF_ERROR(ParallelFor(blocks.size(), options_.threads, [&](size_t i) {
+      return ReadKeyBlock(blocks[i].first, blocks[i].second);
+    }));
+  }
+  return Status::OK();
+}
+
+Status Compactor::CopyLive() {
+  std::vector<BlockNumber> blocks;
+  for (size_t s = 0; s < live_.size(); ++s) {
+    for (size_t b = 0; b < live_[s].size(); ++b) {
+      if (!live_[s][b].empty()) blocks.emplace_back(s, b);
+    }
+  }
+  return ParallelFor(blocks.size(), options_.threads,
+                     [&](size_t i) { return CopyBlock(blocks[i].first, blocks[i].second); });
+}
+
+Status Compactor::ReadKeyBlock(size_t segment, size_t b) {
   const SegmentReader& reader = chain_.reader(segment);
   RowBlock block;
   ADAPTCP_RETURN_IF_ERROR(reader.ReadKeys(b, &block));
@@ -144,11 +173,11 @@ Status Compactor::ReadKeyBlock(size_t segment, size_t b, SegmentChain::Live* liv
   const size_t n = std::count(current.begin(), current.end(), 1);
   rows_ += n;
   if (!reader.block(b).tombstones) stale_rows_ += block.rows() - n;
-  if (n > 0) live->assign(current.begin(), current.end());
+  if (n > 0) live_[segment][b].assign(current.begin(), current.end());
   return Status::OK();
 }
 
-Status Compactor::CopyBlock(size_t segment, size_t b, const SegmentChain::Live& live) {
+Status Compactor::CopyBlock(size_t segment, size_t b) {
   const SegmentReader& reader = chain_.reader(segment);
   RowBlock block;
   ADAPTCP_RETURN_IF_ERROR(reader.ReadKeys(b, &block));
@@ -161,7 +190,7 @@ Status Compactor::CopyBlock(size_t segment, size_t b, const SegmentChain::Live& 
   }
   std::vector<size_t> rows;
   for (size_t i = 0; i < block.rows(); ++i) {
-    if (live[i]) rows.push_back(i);
+    if (live_[segment][b][i]) rows.push_back(i);
   }
   std::unique_ptr<Output> output;
   ADAPTCP_RETURN_IF_ERROR(TakeOutput(&output));

@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "custom_ops/base/thread.h"
+
 namespace adaptcp {
 namespace {
 
@@ -69,8 +71,16 @@ void Cut::Enqueue(Lane lane, std::unique_ptr<RowBlock> block) {
     early_.push_back({lane, std::move(block)});
     return;
   }
-  Writer* const writer = NextWriter(lane);
-  writer->queue.push_back({lane, std::move(block)});
+  HandOut({lane, std::move(block)});
+}
+
+void Cut::HandOut(QueuedBlock queued) {
+  Writer* const writer = NextWriter(queued.lane);
+  if (writer == nullptr) {
+    pool_->ReleaseFull(std::move(queued.block));
+    return;
+  }
+  writer->queue.push_back(std::move(queued));
   writer->work.Signal();
 }
 
@@ -79,10 +89,21 @@ Cut::Writer* Cut::NextWriter(Lane lane) {
   // The first writers get their fewest blocks one after the other, then all take turns.
   const size_t number = n < kLeastBlocks * max_writers_ ? n / kLeastBlocks : n % max_writers_;
   while (writers_.size() <= number) {
-    writers_.push_back(std::make_unique<Writer>());
-    Writer* const writer = writers_.back().get();
-    writer->number = writers_.size() - 1;
-    writer->thread = std::thread([this, writer] { WriteLoop(writer); });
+    auto made = std::make_unique<Writer>();
+    Writer* const writer = made.get();
+    writer->number = writers_.size();
+    const Status started = StartThread([this, writer] { WriteLoop(writer); }, &writer->thread);
+    if (started.ok()) {
+      writers_.push_back(std::move(made));
+    } else if (writers_.empty()) {
+      status_.Update(started);
+      pool_->StopWaiting();
+      return nullptr;
+    } else {
+      // Those that are there write all.
+      max_writers_ = writers_.size();
+      return writers_[n % max_writers_].get();
+    }
   }
   return writers_[number].get();
 }
@@ -161,11 +182,7 @@ void Cut::StartWriting(FileSystem* file_system, const std::string& directory,
   header_.slot_encoding = options_.slot_encoding;
   MutexLock lock(&mu_);
   max_writers_ = std::max<size_t>(1, max_writers);
-  for (QueuedBlock& queued : early_) {
-    Writer* const writer = NextWriter(queued.lane);
-    writer->queue.push_back(std::move(queued));
-    writer->work.Signal();
-  }
+  for (QueuedBlock& queued : early_) HandOut(std::move(queued));
   early_.clear();
 }
 

@@ -104,9 +104,10 @@ class Cut {
   CutCounts counts() TF_LOCKS_EXCLUDED(mu_);
 
   // Starts at most so many writer threads; those after the first only when there is enough to
-  // write. `header` describes the group; kind, interval and encodings are filled in. Segments are
-  // named `directory`/`file_prefix`-<kind>.acp, those of the second writer and others
-  // `directory`/`file_prefix`-<kind>-p<number>.acp, and made when their first block fills.
+  // write and the system gives them. Without any the cut fails. `header` describes the group; kind,
+  // interval and encodings are filled in. Segments are named `directory`/`file_prefix`-<kind>.acp,
+  // those of the second writer and others `directory`/`file_prefix`-<kind>-p<number>.acp, and made
+  // when their first block fills.
   void StartWriting(FileSystem* file_system, const std::string& directory,
                     const std::string& file_prefix, const SegmentHeader& header, size_t max_writers)
       TF_LOCKS_EXCLUDED(mu_);
@@ -143,7 +144,9 @@ class Cut {
   };
 
   void Enqueue(Lane lane, std::unique_ptr<RowBlock> block) TF_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  // The writer of the lane's next block.
+  void HandOut(QueuedBlock queued) TF_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  // The writer of the lane's next block; nullptr when no thread could be started at all, and the
+  // cut has failed.
   Writer* NextWriter(Lane lane) TF_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void StopWriters() TF_LOCKS_EXCLUDED(mu_);
   void WriteLoop(Writer* writer) TF_LOCKS_EXCLUDED(mu_);

@@ -9,14 +9,17 @@
 #include <cstddef>
 #include <functional>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "custom_ops/base/mutex.h"
 #include "custom_ops/base/status.h"
+#include "custom_ops/base/thread.h"
 
 namespace adaptcp {
 
-// Calls body(0) .. body(n - 1), each once, on up to `threads` threads, the calling one among them.
+// Calls body(0) .. body(n - 1), each once, on up to `threads` threads, the calling one among them;
+// fewer when the system gives no more.
 // After an error no new iteration starts; returns the first error.
 inline Status ParallelFor(size_t n, size_t threads, const std::function<Status(size_t)>& body) {
   std::atomic<size_t> next{0};
@@ -33,7 +36,11 @@ inline Status ParallelFor(size_t n, size_t threads, const std::function<Status(s
     }
   };
   std::vector<std::thread> helpers;
-  for (size_t t = 1; t < std::min(threads, n); ++t) helpers.emplace_back(run);
+  for (size_t t = 1; t < std::min(threads, n); ++t) {
+    std::thread helper;
+    if (!StartThread(run, &helper).ok()) break;
+    helpers.push_back(std::move(helper));
+  }
   run();
   for (std::thread& helper : helpers) helper.join();
   return first_error;

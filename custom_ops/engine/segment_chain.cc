@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Opening, key pass and value pass of a chain.
+// Opening a chain.
 
 #include "custom_ops/engine/segment_chain.h"
 
 #include <algorithm>
 #include <atomic>
-#include <utility>
 
 #include "custom_ops/engine/parallel_for.h"
 
@@ -16,8 +15,6 @@ namespace {
 // read side by side.
 constexpr size_t kMaxOpenFiles = 256;
 std::atomic<size_t> open_files{0};
-
-using BlockNumber = std::pair<size_t, size_t>;  // segment, block
 
 }  // namespace
 
@@ -36,7 +33,6 @@ Status SegmentChain::Open(FileSystem* files, const ChainIdentity& identity,
                       " bytes with ", reader.footer_crc());
     }
     ADAPTCP_RETURN_IF_ERROR(CheckHeader(identity, file, reader.header()));
-    segment.live.resize(reader.num_blocks());
     segment.counted = ++open_files <= kMaxOpenFiles;
     if (!segment.counted) {
       --open_files;
@@ -85,36 +81,6 @@ size_t SegmentChain::FewestRows() const {
     most = std::max(most, rows);
   }
   return most;
-}
-
-Status SegmentChain::ReadKeys(size_t threads,
-                              const std::function<Status(size_t, size_t, Live*)>& read) {
-  for (size_t begin = 0, end; begin < segments_.size(); begin = end) {
-    std::vector<BlockNumber> blocks;
-    for (end = begin; end < segments_.size(); ++end) {
-      if (!SameCut(end, begin)) break;
-      for (size_t b = 0; b < segments_[end].live.size(); ++b) blocks.emplace_back(end, b);
-    }
-    ADAPTCP_RETURN_IF_ERROR(ParallelFor(blocks.size(), threads, [&](size_t i) {
-      const auto [segment, block] = blocks[i];
-      return read(segment, block, &segments_[segment].live[block]);
-    }));
-  }
-  return Status::OK();
-}
-
-Status SegmentChain::ReadLive(
-    size_t threads, const std::function<Status(size_t, size_t, const Live&)>& load) const {
-  std::vector<BlockNumber> blocks;
-  for (size_t s = 0; s < segments_.size(); ++s) {
-    for (size_t b = 0; b < segments_[s].live.size(); ++b) {
-      if (!segments_[s].live[b].empty()) blocks.emplace_back(s, b);
-    }
-  }
-  return ParallelFor(blocks.size(), threads, [&](size_t i) {
-    const auto [segment, block] = blocks[i];
-    return load(segment, block, segments_[segment].live[block]);
-  });
 }
 
 }  // namespace adaptcp

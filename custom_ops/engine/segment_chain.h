@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// The segments of a checkpoint, read newest first, and which of their rows are current.
+// The segments of a checkpoint, newest first.
 
 #ifndef ADAPTCP_ENGINE_SEGMENT_CHAIN_H_
 #define ADAPTCP_ENGINE_SEGMENT_CHAIN_H_
 
 #include <cstddef>
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -35,9 +34,6 @@ struct ChainIdentity {
 
 class SegmentChain {
  public:
-  // Per row of a block whether it is current.
-  using Live = std::vector<bool>;
-
   SegmentChain() = default;
   ~SegmentChain();
   SegmentChain(const SegmentChain&) = delete;
@@ -59,23 +55,11 @@ class SegmentChain {
   // How many rows there are at least: those of one cut.
   size_t FewestRows() const;
 
-  // Calls `read` for every block, newest segments first: blocks of one cut and kind on several
-  // threads, since a key has one shard and so stands in one of them. It sets `live`, and leaves it
-  // empty when no row is current. Returns the first error.
-  Status ReadKeys(size_t threads,
-                  const std::function<Status(size_t segment, size_t block, Live* live)>& read);
-
-  // Calls `load` for each block that has a current row, on several threads.
-  Status ReadLive(
-      size_t threads,
-      const std::function<Status(size_t segment, size_t block, const Live& live)>& load) const;
-
  private:
   struct Segment {
     RestoreFile file;
     std::unique_ptr<SegmentReader> reader;
-    bool counted = false;    // among the files that the process keeps open
-    std::vector<Live> live;  // per block; empty when no row is
+    bool counted = false;  // among the files that the process keeps open
   };
 
   static Status CheckHeader(const ChainIdentity& identity, const RestoreFile& file,

@@ -9,24 +9,12 @@
 namespace adaptcp {
 namespace {
 
-// A block's values are about this long: long enough for sequential writes and for restore to read
-// at full speed, short enough that a dozen groups' open blocks do not add up.
-constexpr size_t kBlockValueBytes = size_t{1} << 20;
-constexpr size_t kMinBlockRows = 64;
-constexpr size_t kMaxBlockRows = size_t{1} << 16;
-
 // How far a drain that walks a stripe gets before it lets updates in.
 constexpr size_t kMaxSlotsPerLock = 4096;
 
 // How many logged inserts a drain copies before it looks for rows in demand. By then it has come
 // across most of them, at a tenth of what reading them from the tables costs.
 constexpr size_t kInsertsPerUrgent = 8;
-
-size_t BlockCapacity(const std::vector<uint32_t>& row_bytes) {
-  size_t bytes = 0;
-  for (uint32_t b : row_bytes) bytes += b;
-  return std::clamp(kBlockValueBytes / std::max<size_t>(bytes, 1), kMinBlockRows, kMaxBlockRows);
-}
 
 }  // namespace
 
@@ -85,7 +73,7 @@ void TableGroup::BeginLocked(const CutOptions& options) {
     tables.push_back(table.get());
     row_bytes.push_back(table->spec().row_bytes);
   }
-  pool_ = std::make_unique<BlockPool>(budget_, row_bytes, BlockCapacity(row_bytes));
+  pool_ = std::make_unique<BlockPool>(budget_, row_bytes, RowsPerBlock(row_bytes));
   cut_ = std::make_unique<Cut>(options, interval_, next_tag_, pool_.get(), std::move(tables),
                                std::move(dirty), log_.Take());
   must_save_ = true;

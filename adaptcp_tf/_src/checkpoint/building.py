@@ -39,6 +39,8 @@ def defer_until_built(model: tf.keras.Model, action: Callable[[], Any]) -> None:
     The first call computes twice: once to make the variables, whose result is dropped, and again
     after `action`. Several actions run in the order in which they were deferred.
     """
+    # Within a tf.function that is traced, AutoGraph would rewrite all that the action calls.
+    action = tf.autograph.experimental.do_not_convert(action)
     original = model.call
     pending = getattr(original, "adaptcp_pending", None)
     if pending is not None:

@@ -13,7 +13,7 @@ import tensorflow as tf
 from adaptcp_tf import errors
 from adaptcp_tf._src.manifest import DenseBundle, DenseVariable
 from adaptcp_tf._src.storage import files
-from adaptcp_tf._src.storage.failures import translated
+from adaptcp_tf._src.storage.failures import reading, translated
 from adaptcp_tf._src.tables import is_tfra_variable
 
 _BUNDLE_NAME = "dense"
@@ -244,22 +244,18 @@ def read_values(
         return {}
     index = ".index"
     prefix = paths[bundle.prefix + index][: -len(index)]
-    try:
-        with translated("read the dense variables from", prefix):
-            values = tf.raw_ops.RestoreV2(
-                prefix=prefix,
-                tensor_names=[v.key for v in wanted],
-                shape_and_slices=[""] * len(wanted),
-                dtypes=[tf.as_dtype(v.dtype) for v in wanted],
-            )
-    except errors.StorageError as error:
-        if not isinstance(error.__cause__, (tf.errors.DataLossError, tf.errors.OutOfRangeError)):
-            raise
-        raise errors.CorruptCheckpointError(
-            f"The dense variables {prefix!r} are damaged. Received: {error.__cause__.message}. "
-            "Restore another step.",
-            path=prefix,
-        ) from error
+    with reading(
+        prefix,
+        action="read the dense variables from",
+        damaged=f"The dense variables {prefix!r} are damaged.",
+        advice="Restore another step.",
+    ):
+        values = tf.raw_ops.RestoreV2(
+            prefix=prefix,
+            tensor_names=[v.key for v in wanted],
+            shape_and_slices=[""] * len(wanted),
+            dtypes=[tf.as_dtype(v.dtype) for v in wanted],
+        )
     return {saved.key: value for saved, value in zip(wanted, values)}
 
 

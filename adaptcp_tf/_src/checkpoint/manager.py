@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import concurrent.futures
 import contextlib
 import logging
 import time
@@ -12,8 +11,10 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from adaptcp_tf import errors
-from adaptcp_tf._src.checkpoint.encodings import check_exact, decide
-from adaptcp_tf._src.checkpoint.observers import Observers
+from adaptcp_tf._src.checkpoint.background import BackgroundSaves
+from adaptcp_tf._src.checkpoint.cutting import CutTaker
+from adaptcp_tf._src.checkpoint.encodings import check_exact
+from adaptcp_tf._src.checkpoint.opening import open_tiers, policy_of
 from adaptcp_tf._src.checkpoint.options import CheckpointOptions
 from adaptcp_tf._src.checkpoint.outcomes import Outcomes
 from adaptcp_tf._src.checkpoint.restoring import (
@@ -22,30 +23,17 @@ from adaptcp_tf._src.checkpoint.restoring import (
     check_checkpoint,
     find_manifest,
     load_checkpoint,
+    tell_policy,
 )
-from adaptcp_tf._src.checkpoint.saving import Cut, Saver
-from adaptcp_tf._src.checkpoint.second_tier import (
-    Reservation,
-    SecondTier,
-    weak_call,
-)
+from adaptcp_tf._src.checkpoint.second_tier import weak_call
 from adaptcp_tf._src.checkpoint.slowdown import SlowdownMeter
 from adaptcp_tf._src.checkpoint.subject import ModelSubject, Subject
-from adaptcp_tf._src.checkpoint.tracking import check_all_tracked, most_bytes
 from adaptcp_tf._src.environment import check_is_right_keras
-from adaptcp_tf._src.history import HistoryLog
 from adaptcp_tf._src.manifest import Manifest, Position, Tiers
-from adaptcp_tf._src.ops.eagerly import eagerly
-from adaptcp_tf._src.policy import RestoreSample, make_policy
 from adaptcp_tf._src.reports import SaveReport, StorageStats
-from adaptcp_tf._src.storage.lock import DirectoryLock
-from adaptcp_tf._src.summaries import SummaryLog
-from adaptcp_tf._src.tables import PrefetchTargets, TableGroup, begin_cut
+from adaptcp_tf._src.tables import PrefetchTargets, TableGroup
 
 logger = logging.getLogger("adaptcp_tf")
-
-# After a checkpoint, retention runs only if it did not within so much time.
-_RETENTION_RESTS_SECS = 1.0
 
 
 class CheckpointManager:
@@ -110,52 +98,26 @@ class CheckpointManager:
         self._options = options or CheckpointOptions()
         self._tiers = Tiers(directory, self._options.local_dir)
         self._groups: list[TableGroup] = []
-        self._policy = make_policy(
-            self._options.strategy,
-            hot_threshold=self._options.hot_threshold,
-            hysteresis=self._options.hysteresis,
-            base_every=self._options.base_every,
-            mean_secs_between_failures=self._options.mean_secs_between_failures,
-        )
+        self._policy = policy_of(self._options)
         self._slowdown = SlowdownMeter()
-        self._outcomes = Outcomes()
-        self._observers = self._make_observers()
+        self._outcomes = Outcomes(self._tiers.directory)
         self._prefetch_targets = PrefetchTargets()
         self._skipped = 0
-        # The newest save, which must end before the next cut; and what is done after it.
-        self._saving: concurrent.futures.Future | None = None
-        self._tidying: concurrent.futures.Future | None = None
-        # The newest checkpoint after which retention did not run, and when it may run again.
-        self._untidied: Cut | None = None
-        self._rests_until = 0.0
         held = contextlib.ExitStack()
-        lock = DirectoryLock(directory).acquire(steal=self._options.steal_lock)
-        held.callback(_give_back, lock)
-        held.callback(self._observers.close)
-        try:
-            self._second = self._open_second_tier(lock)
-            if self._second is not None:
-                held.callback(self._second.stop)
-            self._saver = Saver(
-                self._tiers,
-                lock if self._second is None else self._second.lock,
-                self._second,
-                self._policy,
-                self._slowdown,
-                self._options,
-                self._outcomes,
-                self._observers,
-            )
-        except BaseException:
-            held.close()
-            raise
-        if self._second is not None:
-            self._second.start()
-        self._executor = concurrent.futures.ThreadPoolExecutor(1, "adaptcp-save")
+        self._opened = open_tiers(
+            self._tiers,
+            self._options,
+            self._policy,
+            self._slowdown,
+            self._outcomes,
+            device_of=weak_call(self._device_of),
+            held=held,
+        )
+        self._saver, self._second = self._opened.saver, self._opened.second
+        self._cuts = CutTaker(self._policy, self._second, self._options)
+        self._background = BackgroundSaves(self._saver, self._outcomes, subject, self._tiers)
         held.callback(subject.watch())
-        # Nothing is being saved any more. This may run on the executor's own thread, which cannot
-        # wait for itself: there the last save lets go of a manager that nobody else holds.
-        held.callback(self._executor.shutdown, wait=False)
+        held.callback(self._background.shutdown)
         # Also when the manager is dropped without close().
         self._finalizer = weakref.finalize(self, held.close)
         try:
@@ -171,21 +133,26 @@ class CheckpointManager:
 
     @property
     def reports(self) -> list[SaveReport]:
-        """What became of each checkpoint that this manager committed, oldest first."""
+        """What became of the newest 1000 checkpoints that this manager committed, oldest first."""
         return self._outcomes.reports
+
+    def report(self, step: int) -> SaveReport:
+        """Returns what became of one of the newest 1000 checkpoints that this manager committed.
+
+        Raises:
+            CheckpointNotFoundError: it is none of them.
+        """
+        return self._outcomes.report(step)
 
     @property
     def storage(self) -> StorageStats:
         """How far the tiers are: the newest durable step of each, bytes, retries, waits."""
-        newest = self._saver.newest_step
-        if self._second is None:
-            return StorageStats(local_step=newest, remote_step=newest)
-        return self._second.stats(newest)
+        return self._opened.stats()
 
     @property
     def busy(self) -> bool:
         """Whether the previous checkpoint is still being saved."""
-        return self._is_saving()
+        return self._background.busy
 
     @property
     def skipped(self) -> int:
@@ -249,19 +216,26 @@ class CheckpointManager:
         self._raise_failure()
         self._check_open()
         self._tiers.front.manifest_path(step)  # raises for what cannot be a step
-        if self._is_saving():
+        if self._background.busy:
             if self._options.when_busy == "skip":
                 self._skipped += 1
                 logger.debug("step %d skipped: the previous checkpoint is still being saved", step)
                 return False
-            concurrent.futures.wait([self._saving])
+            self._background.wait_for_save()
             self._raise_failure()
-        self._check_rises(step)
+        self._saver.check_rises(step)
         self._refresh_groups(complete=True)
-        cut = self._begin(step, position, counters or {})
+        cut = self._cuts.take(
+            step,
+            self._groups,
+            self._subject.variables(),
+            previous=self._saver.previous,
+            position=position,
+            counters=counters or {},
+        )
         cut.stall_secs = time.perf_counter() - start
-        self._saving = self._executor.submit(self._save_in_background, cut)
-        self._tidying = self._executor.submit(self._tidy_up, cut, self._saving)
+        # Whoever drops the manager now, drops it when the save has ended.
+        self._background.start(cut, owner=self)
         return True
 
     def step_ended(self) -> None:
@@ -270,7 +244,7 @@ class CheckpointManager:
         Called after every step it lets the strategy "adaptive" know by how much steps are longer
         while a checkpoint is being saved; without it only stalls count. The callback calls it.
         """
-        self._slowdown.step_ended(saving=self._is_saving())
+        self._slowdown.step_ended(saving=self._background.busy)
 
     def wait(self, timeout_secs: float | None = None, *, local: bool = False) -> None:
         """Returns when the newest checkpoint is durable in the directory.
@@ -284,7 +258,7 @@ class CheckpointManager:
             TimeoutError: it takes longer.
         """
         start = time.monotonic()
-        if not self._wait_for_background(timeout_secs):
+        if not self._background.wait(timeout_secs):
             raise self._not_durable(timeout_secs)
         self._raise_failure()
         if self._second is None or local:
@@ -377,10 +351,7 @@ class CheckpointManager:
             store.delete_manifests(newer for newer in store.all_steps() if newer > step)
         if self._second is not None:
             self._second.withdraw(step)
-        self._saver.newest_step = self.latest_step()
-        if self._saver.previous is not None and self._saver.previous.step > step:
-            # The rows trained since are in no checkpoint that is left.
-            self._saver.previous = None
+        self._saver.deleted_newer(step)
         self._saver.collect_garbage()
 
     def close(self) -> None:
@@ -390,11 +361,11 @@ class CheckpointManager:
         """
         if not self._finalizer.alive:
             return
-        self._wait_for_background()
+        self._background.wait()
         if self._second is not None:
             self._second.wait(None)
         for group in self._groups:
-            group.manager = None
+            group.disclaim()
         self._groups = []
         self._finalizer()
         failure = self.take_failure()
@@ -403,23 +374,7 @@ class CheckpointManager:
 
     def _wait_for_save_in_flight(self) -> None:
         self._check_open()
-        self._wait_for_background()
-
-    def _wait_for_background(self, timeout_secs: float | None = None) -> bool:
-        """Waits for the newest save and what follows it; tells whether they are over."""
-        start = time.monotonic()
-        while self._tidying is not None:
-            left = None if timeout_secs is None else timeout_secs - (time.monotonic() - start)
-            done, _ = concurrent.futures.wait([self._tidying], timeout=left)
-            if not done:
-                return False
-            self._tidying = None
-            if self._untidied is not None:
-                try:
-                    self._tidying = self._executor.submit(self._apply_retention, self._untidied)
-                except RuntimeError:  # The interpreter ends, and nothing runs on that thread.
-                    self._apply_retention(self._untidied)
-        return True
+        self._background.wait()
 
     def _when_built(self, action: Callable[[], Any]) -> Any:
         if self._subject.is_built():
@@ -454,158 +409,16 @@ class CheckpointManager:
         resharded = any(shards[saved.name] != saved.num_shards for saved in manifest.groups)
         # Segments of other shards than there are now cannot be built on.
         self._saver.previous = None if resharded else manifest
-        self._policy.load_state(
-            {**manifest.policy, "since_base": manifest.interval - manifest.base_interval}
-        )
-        observe_restore = getattr(self._policy, "observe_restore", None)
-        if observe_restore is not None:
-            observe_restore(
-                RestoreSample(
-                    bytes=report.bytes, seconds=report.seconds, stale_skip=report.stale_skip
-                )
-            )
+        tell_policy(self._policy, manifest, report)
         return report
 
     def _refresh_groups(self, *, complete: bool = False) -> None:
         groups = self._subject.groups()
         for group in groups:
-            if group.manager not in (None, self):
-                raise errors.InvalidOptionError(
-                    f"TFRA variable {group.name!r} is already checkpointed to "
-                    f"{group.manager.directory!r}. Close that manager first."
-                )
-            group.manager = self
+            group.claim(self)
         self._groups = groups
         complete = complete or self._subject.has_all_variables()
         self._prefetch_targets.bind(groups, complete=complete)
-
-    def _begin(self, step: int, position: Position | None, counters: dict[str, Any]) -> Cut:
-        stats = check_all_tracked(self._groups)
-        base = self._saver.previous is None or any(s["base_required"] for s in stats)
-        decision = decide(self._policy, self._options)
-        base = base or decision.base
-        interval = max((s["interval"] for s in stats), default=self._next_interval())
-        variables = self._subject.variables()
-        reservation = self._reserve(most_bytes(self._groups, stats, variables.specs, base=base))
-        try:
-            dense = variables.snapshot()
-            begin_cut(
-                self._groups,
-                interval=interval,
-                base=base,
-                hot_threshold=decision.hot_threshold,
-                hysteresis=decision.hysteresis,
-                rate_half_life_intervals=self._options.rate_half_life_intervals,
-                stop_and_copy=decision.stop_and_copy,
-                encoding=decision.encoding,
-                slot_encoding=decision.slot_encoding,
-            )
-        except BaseException:
-            if self._second is not None:
-                self._second.gave_up(reservation, None)
-            raise
-        return Cut(
-            step=step,
-            interval=interval,
-            base=base,
-            groups=list(self._groups),
-            decision=decision,
-            dense=dense,
-            position=position,
-            counters=counters,
-            rows_live=sum(s["rows"] for s in stats),
-            wall_time=self._wall_time(),
-            stall_secs=0.0,
-            reservation=reservation,
-        )
-
-    def _wall_time(self) -> float:
-        """Now; but a clock that was set back must not make a checkpoint older than the last one."""
-        previous = self._saver.previous
-        return time.time() if previous is None else max(time.time(), previous.wall_time)
-
-    def _reserve(self, size: int) -> Reservation:
-        if self._second is None:
-            return Reservation()
-        try:
-            return self._second.reserve(size)
-        except errors.StorageFullError as error:
-            raise errors.CheckpointFailedError(
-                f"The checkpoint was not begun. Training can go on, its rows will be in the next "
-                f"one. {error}"
-            ) from error
-
-    def _next_interval(self) -> int:
-        return 1 if self._saver.previous is None else self._saver.previous.interval + 1
-
-    def _save_in_background(self, cut: Cut) -> bool:
-        """Tells whether there is a checkpoint now."""
-        try:
-            # Where scripts of TF1 turn eager execution off, threads would build graphs.
-            with eagerly():
-                self._saver.save(cut)
-        except errors.CheckpointFailedError as error:
-            self._outcomes.fail(error)
-            return False
-        return True
-
-    def _tidy_up(self, cut: Cut, saving: concurrent.futures.Future) -> None:
-        """Does what the next cut need not wait for."""
-        # Before and after retention: what a kill in between leaves, names a step that is there.
-        self._end_save(cut)
-        if not saving.result():
-            return
-        self._untidied = cut
-        # Where a checkpoint follows the other, the next one waits for this thread.
-        if time.monotonic() >= self._rests_until:
-            self._apply_retention(cut)
-
-    def _apply_retention(self, cut: Cut) -> None:
-        self._rests_until = time.monotonic() + _RETENTION_RESTS_SECS
-        self._untidied = None
-        try:
-            self._saver.collect_garbage()
-        except errors.AdaptCPError as error:
-            self._outcomes.fail(
-                errors.CheckpointFailedError(
-                    f"Step {cut.step} is saved, but old checkpoints could not be deleted: {error}"
-                )
-            )
-        self._end_save(cut)
-
-    def _end_save(self, cut: Cut) -> None:
-        try:
-            self._subject.save_ended(self.all_steps)
-        except errors.AdaptCPError as error:
-            self._outcomes.fail(
-                errors.CheckpointFailedError(
-                    f"After the save of step {cut.step} in {self.directory!r} what goes with the "
-                    f"checkpoints could not be brought up to date. Received: {error}"
-                )
-            )
-
-    def _make_observers(self) -> Observers:
-        observers = Observers()
-        observers.add(HistoryLog(self._tiers))
-        if self._options.log_dir is not None:
-            observers.add(SummaryLog(self._options.log_dir, weak_call(self._storage_stats)))
-        return observers
-
-    def _storage_stats(self) -> StorageStats:
-        return self.storage
-
-    def _open_second_tier(self, lock: DirectoryLock) -> SecondTier | None:
-        if self._tiers.local is None:
-            return None
-        return SecondTier(
-            self._tiers,
-            lock,
-            self._options,
-            self._outcomes,
-            self._observers,
-            weak_call(self._device_of),
-            weak_call(self._start_chain_anew),
-        )
 
     def _device_of(self, group_name: str, shard: int) -> str:
         """Where a shard of a group lives; segments of other numbers of shards are read here."""
@@ -614,17 +427,11 @@ class CheckpointManager:
                 return group.shards[shard].device
         return ""
 
-    def _start_chain_anew(self) -> None:
-        self._saver.previous = None
-
     def _not_durable(self, timeout_secs: float | None) -> TimeoutError:
         return TimeoutError(
             f"The checkpoint is not durable after {timeout_secs} s; it goes on in the "
             f"background. Directory: {self.directory!r}."
         )
-
-    def _is_saving(self) -> bool:
-        return self._saving is not None and not self._saving.done()
 
     def _raise_failure(self) -> None:
         failure = self.take_failure()
@@ -636,20 +443,3 @@ class CheckpointManager:
             raise errors.InvalidOptionError(
                 f"The manager of {self.directory!r} is closed. Make a new one."
             )
-
-    def _check_rises(self, step: int) -> None:
-        latest = self._saver.newest_step
-        if latest is not None and step <= latest:
-            raise errors.CheckpointExistsError(
-                f"Checkpoints must be saved under rising steps. Received: {step}. Expected: more "
-                f"than {latest}, the newest in {self.directory!r}. Restore that one first, call "
-                "delete_newer(step) to go on from an older one, or use another directory."
-            )
-
-
-def _give_back(lock: DirectoryLock) -> None:
-    try:
-        lock.release()
-    except errors.StorageError as error:
-        # A process of this host takes it over once this one has ended.
-        logger.warning("the lock of %r stays: %s", lock.directory, error)

@@ -20,6 +20,7 @@ from adaptcp_tf import errors
 from adaptcp_tf._src.checkpoint.dense import DenseVariables, check_variables, restore_variables
 from adaptcp_tf._src.manifest import Manifest, Position, Tiers, restore_order
 from adaptcp_tf._src.ops.eagerly import eagerly
+from adaptcp_tf._src.policy import Policy, RestoreSample
 from adaptcp_tf._src.tables import TableGroup
 
 logger = logging.getLogger("adaptcp_tf")
@@ -289,6 +290,16 @@ def load_checkpoint(
     )
     _log(report)
     return report
+
+
+def tell_policy(policy: Policy, manifest: Manifest, report: RestoreReport) -> None:
+    """Has the policy go on from a checkpoint that was restored, and learn what that cost."""
+    policy.load_state({**manifest.policy, "since_base": manifest.interval - manifest.base_interval})
+    observe_restore = getattr(policy, "observe_restore", None)
+    if observe_restore is not None:
+        observe_restore(
+            RestoreSample(bytes=report.bytes, seconds=report.seconds, stale_skip=report.stale_skip)
+        )
 
 
 def _stale_skip(manifest: Manifest, rows: int, stale_rows: int, bytes_read: int) -> float:

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import concurrent.futures
-import dataclasses
 import functools
 import importlib.metadata
 import logging
@@ -16,18 +15,18 @@ import tensorflow as tf
 
 from adaptcp_tf import errors
 from adaptcp_tf._src.checkpoint.beside import beside
-from adaptcp_tf._src.checkpoint.dense import DenseSnapshot, write_bundle
+from adaptcp_tf._src.checkpoint.cutting import Cut
+from adaptcp_tf._src.checkpoint.dense import write_bundle
 from adaptcp_tf._src.checkpoint.observers import Observers
 from adaptcp_tf._src.checkpoint.options import CheckpointOptions
 from adaptcp_tf._src.checkpoint.outcomes import Outcomes
-from adaptcp_tf._src.checkpoint.second_tier import Reservation, SecondTier
+from adaptcp_tf._src.checkpoint.second_tier import SecondTier
 from adaptcp_tf._src.checkpoint.slowdown import SlowdownMeter
 from adaptcp_tf._src.manifest import (
     CheckpointStore,
     DenseBundle,
     GroupSpec,
     Manifest,
-    Position,
     Segment,
     TableSpec,
     Tiers,
@@ -37,7 +36,7 @@ from adaptcp_tf._src.manifest import (
     segment_prefix,
 )
 from adaptcp_tf._src.ops.eagerly import eagerly
-from adaptcp_tf._src.policy import CutReport, Decision, Policy, RateHistogram
+from adaptcp_tf._src.policy import CutReport, Policy, RateHistogram
 from adaptcp_tf._src.reports import SaveReport
 from adaptcp_tf._src.storage import files
 from adaptcp_tf._src.storage.lock import DirectoryLock
@@ -49,39 +48,6 @@ _KINDS = ("base", "increment", "differential")
 # A chain is looked up again only if it was not within so much time.
 _LOOKS_AGAIN_SECS = 1.0
 _PACKAGES = ("tensorflow", "tensorflow-recommenders-addons", "adaptcp_tf")
-
-
-@dataclasses.dataclass
-class Cut:
-    """A cut that has begun: all that the background needs to make a checkpoint of it.
-
-    Attributes:
-        step: the step it is saved under.
-        interval: the interval that it closed.
-        base: whether it holds every live row.
-        groups: the table groups that began.
-        decision: what the policy wanted.
-        dense: the dense variables' values.
-        position: where in the input it was taken, or None.
-        counters: JSON values to keep.
-        rows_live: rows of all tables when it began.
-        wall_time: when it began, in seconds since the epoch.
-        stall_secs: for how long `save` held up training.
-        reservation: room in the buffer, if there is one.
-    """
-
-    step: int
-    interval: int
-    base: bool
-    groups: list[TableGroup]
-    decision: Decision
-    dense: DenseSnapshot
-    position: Position | None
-    counters: dict[str, Any]
-    rows_live: int
-    wall_time: float
-    stall_secs: float
-    reservation: Reservation
 
 
 class Saver:
@@ -167,6 +133,27 @@ class Saver:
         )
         return report
 
+    def check_rises(self, step: int) -> None:
+        """Raises unless a step is above all that are there.
+
+        Raises:
+            CheckpointExistsError: it is not.
+        """
+        latest = self.newest_step
+        if latest is not None and step <= latest:
+            raise errors.CheckpointExistsError(
+                f"Checkpoints must be saved under rising steps. Received: {step}. Expected: more "
+                f"than {latest}, the newest in {self._tiers.directory!r}. Restore that one first, "
+                "call delete_newer(step) to go on from an older one, or use another directory."
+            )
+
+    def deleted_newer(self, step: int) -> None:
+        """Tells that the checkpoints after `step` were deleted."""
+        self.newest_step = self._tiers.latest_step()
+        if self.previous is not None and self.previous.step > step:
+            # The rows trained since are in no checkpoint that is left.
+            self.previous = None
+
     def _elsewhere(self, manifest: Manifest, attempt: str, direct: bool) -> set[str]:
         """The files of a checkpoint that the first tier need not look for."""
         known = self._looked_up()
@@ -193,22 +180,29 @@ class Saver:
         segments: list[Segment],
         rates: Callable[[], RateHistogram],
     ) -> None:
-        self._policy.observe(
-            CutReport(
-                base=cut.base,
-                rows_hot=report.rows_hot,
-                rows_cold=report.rows_cold,
-                rows_live=cut.rows_live,
-                bytes=sum(segment.bytes for segment in segments),
-                stall_secs=report.stall_ms / 1e3,
-                lost_secs=max(report.stall_ms / 1e3, self._slowdown.take_lost_secs()),
-                seconds_to_durable=report.seconds_to_durable,
-                # A clock that was set back must not make time run backwards.
-                interval_secs=max(0.0, cut.wall_time - self._last_cut_at),
-                rates=rates,
-            )
+        told = CutReport(
+            base=cut.base,
+            rows_hot=report.rows_hot,
+            rows_cold=report.rows_cold,
+            rows_live=cut.rows_live,
+            bytes=sum(segment.bytes for segment in segments),
+            stall_secs=report.stall_ms / 1e3,
+            lost_secs=max(report.stall_ms / 1e3, self._slowdown.take_lost_secs()),
+            seconds_to_durable=report.seconds_to_durable,
+            # A clock that was set back must not make time run backwards.
+            interval_secs=max(0.0, cut.wall_time - self._last_cut_at),
+            rates=rates,
         )
         self._last_cut_at = cut.wall_time
+        try:
+            self._policy.observe(told)
+        except Exception as error:  # it may be anybody's
+            failure = errors.CheckpointFailedError(
+                f"Step {cut.step} is saved, but the strategy {self._policy.name!r} failed to observe "
+                f"it. Received: {error!r}. Expected: observe(report) that returns."
+            )
+            failure.__cause__ = error
+            self._outcomes.fail(failure)
 
     def collect_garbage(self) -> None:
         """Deletes what retention no longer needs.

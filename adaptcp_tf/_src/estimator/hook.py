@@ -29,6 +29,9 @@ logger = logging.getLogger("adaptcp_tf")
 class AdaptiveCheckpointHook(tf.compat.v1.train.CheckpointSaverHook, KnowsSessionCreator):
     """Saves checkpoints while an Estimator or a MonitoredTrainingSession trains, and resumes it.
 
+    A save that fails is a warning, and training goes on, as with `acp.keras.AdaptiveCheckpoint`; its
+    rows are in the next one. Only the last save, at the end, is tried twice, and then raises.
+
     Tables made with `acp.TrackedTableCreator`, their slots, and all global variables are restored
     before the first step. The tables are no part of TensorFlow's own checkpoints any more. Those are
     written by this hook: they are of the same steps as the hook's, and kept as long. To evaluate or
@@ -104,7 +107,7 @@ class AdaptiveCheckpointHook(tf.compat.v1.train.CheckpointSaverHook, KnowsSessio
 
     @property
     def history(self) -> list[dict[str, Any]]:
-        """One dict a checkpoint of the latest session, with the fields of `SaveReport`."""
+        """One dict a checkpoint of the latest session, as of the Keras callback."""
         reports = [] if self._manager is None else self._manager.reports
         return [dataclasses.asdict(report) for report in reports]
 
@@ -210,18 +213,14 @@ class AdaptiveCheckpointHook(tf.compat.v1.train.CheckpointSaverHook, KnowsSessio
     def end(self, session: tf.compat.v1.Session) -> None:
         """Saves what was trained since the last checkpoint, and waits until all is durable.
 
+        A save that fails is tried once more. What else failed in the background is a warning.
+
         Raises:
             CheckpointFailedError: the last checkpoint failed, or could not be uploaded.
-            StorageError: the directory could not be read.
         """
         try:
             step = int(session.run(self._step))
-            if step != self._last_saved:
-                # Nothing trains any more, so there is no reason to skip.
-                self._wait_and_warn()
-                self._save(session, step)
-            self._manager.wait()
-            self._check_is_saved(step)
+            self._save_last(session, step)
             for listener in self._listeners:
                 listener.end(session, step)
         finally:
@@ -256,7 +255,7 @@ class AdaptiveCheckpointHook(tf.compat.v1.train.CheckpointSaverHook, KnowsSessio
             step: its global step.
             wait: whether to return when both are there; otherwise they may also be left out.
         """
-        if step == self._last_saved:
+        if self._has_saved(step):
             self._complete(session, step)
             return
         if not wait and self._manager.busy and self._options.when_busy == "skip":
@@ -281,7 +280,7 @@ class AdaptiveCheckpointHook(tf.compat.v1.train.CheckpointSaverHook, KnowsSessio
     def _go_on_after(self, error: errors.AdaptCPError, step: int) -> None:
         """Tells what went wrong with the save of a step, which may be saved in spite of it."""
         try:
-            if self._manager.latest_step() == step:
+            if self._manager.storage.local_step == step:
                 self._last_saved = step
                 logger.warning("%s", error)
                 return
@@ -290,22 +289,68 @@ class AdaptiveCheckpointHook(tf.compat.v1.train.CheckpointSaverHook, KnowsSessio
         except errors.AdaptCPError as other:
             logger.warning("nor could the checkpoints be put in order: %s", other)
 
-    def _check_is_saved(self, step: int) -> None:
-        latest = self._manager.latest_step()
-        if latest != step:
+    def _save_last(self, session: tf.compat.v1.Session, step: int) -> None:
+        """Saves a step, if need be twice, and waits until it is durable in the directory.
+
+        Raises:
+            CheckpointFailedError: it is not.
+        """
+        for _ in range(2):
+            # Nothing trains any more, so there is no reason to skip.
+            self._wait_and_warn()
+            if not self._is_whole(step):
+                self._save(session, step)
+        self._wait_and_warn()
+        if not self._has_saved(step):
             raise errors.CheckpointFailedError(
                 f"The last checkpoint, of step {step}, is not saved. Expected: step {step} as the "
-                f"newest in {self._directory!r}. Received: {latest}. What was trained since is lost; "
-                f"train again from there. Cause: {self._failure or 'none was told'}"
+                f"newest in {self._directory!r}. Received: {self._manager.storage.local_step}. What "
+                "was trained since is lost; train again from there. Cause: "
+                f"{self._failure or 'none was told'}"
             ) from self._failure
+        for _ in range(2):
+            # What is told first may be of another upload, and ends the wait.
+            if self._manager.storage.remote_step != step:
+                self._wait_and_warn(local=False)
+        uploaded = self._manager.storage.remote_step
+        if uploaded != step:
+            raise errors.CheckpointFailedError(
+                f"The last checkpoint, of step {step}, is in the buffer {self._options.local_dir!r} "
+                f"only. Expected: step {step} as the newest in {self._directory!r}. Received: "
+                f"{uploaded}. The next training with this buffer uploads it. Cause: "
+                f"{self._failure or 'none was told'}"
+            ) from self._failure
+        if not self._is_whole(step):
+            raise errors.CheckpointFailedError(
+                f"The last checkpoint, of step {step}, is saved, but not TensorFlow's own of that "
+                f"step. Expected: it in {self._checkpoints.directory!r}, for whoever evaluates. The "
+                f"next training writes it. Cause: {self._failure or 'none was told'}"
+            ) from self._failure
+
+    def _has_saved(self, step: int) -> bool:
+        """Whether the manager has a step, or is about to: nobody has told otherwise."""
+        if step != self._last_saved:
+            return False
+        return self._manager.busy or self._manager.storage.local_step == step
+
+    def _is_whole(self, step: int) -> bool:
+        """Whether a step is saved, and TensorFlow's own checkpoint with it."""
+        own = self._checkpoints is None or self._checkpoints.has(step)
+        return own and self._has_saved(step)
 
     def _complete(self, session: tf.compat.v1.Session, step: int) -> None:
         """Writes TensorFlow's checkpoint of a step that the manager has, if it was lost."""
-        if self._checkpoints is not None and not self._checkpoints.has(step):
-            self._wait_and_warn()
-            if not self._checkpoints.has(step):
-                self._write_for_tensorflow(session, step)
-                self._subject.save_ended(self._manager.all_steps)
+        if self._checkpoints is None or self._checkpoints.has(step):
+            return
+        self._wait_and_warn()
+        if self._checkpoints.has(step) or not self._has_saved(step):
+            return
+        try:
+            self._write_for_tensorflow(session, step)
+            self._subject.save_ended(self._manager.all_steps)
+        except errors.StorageError as error:
+            self._failure = error
+            logger.warning("TensorFlow's checkpoint of step %d is not written: %s", step, error)
 
     def _write_for_tensorflow(self, session: tf.compat.v1.Session, step: int) -> None:
         if self._checkpoints is not None:
@@ -333,9 +378,9 @@ class AdaptiveCheckpointHook(tf.compat.v1.train.CheckpointSaverHook, KnowsSessio
             return
         self._save_both(session, int(session.run(self._step)), wait=True)
 
-    def _wait_and_warn(self) -> None:
+    def _wait_and_warn(self, *, local: bool = True) -> None:
         try:
-            self._manager.wait(local=True)
+            self._manager.wait(local=local)
         except errors.CheckpointFailedError as error:
             self._failure = error
             logger.warning("%s", error)

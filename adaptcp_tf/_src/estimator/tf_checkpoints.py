@@ -37,6 +37,10 @@ class TensorFlowCheckpoints:
         # Steps that are there and also the manager's, or about to be.
         self._paired: set[int] = set()
         self._pending: int | None = None
+        # Steps that TensorFlow's list names; it may fail to be written.
+        self._in_list: set[int] = set()
+        # Steps whose files are to be deleted; that may fail as well.
+        self._doomed: set[int] = set()
 
     @property
     def directory(self) -> str:
@@ -68,6 +72,7 @@ class TensorFlowCheckpoints:
         with self._mutex:
             there = self._steps_there()
             self._paired = there & steps
+            self._in_list = listed & self._paired
             for step in sorted(there - steps - listed):
                 if step > newest >= 0:
                     self._delete(step)
@@ -91,6 +96,7 @@ class TensorFlowCheckpoints:
         prefix = self._prefix(step)
         with self._mutex:
             self._pending = step
+            self._doomed.discard(step)
         files.make_dirs(self._directory)
         with session.graph.as_default(), translated("write TensorFlow's checkpoint", prefix):
             type(saver).save(
@@ -105,9 +111,9 @@ class TensorFlowCheckpoints:
             files.sync_file(files.join(self._directory, name))
 
     def has(self, step: int) -> bool:
-        """Whether the step is here."""
+        """Whether the step is here, and listed."""
         with self._mutex:
-            return step in self._paired
+            return step in self._in_list
 
     def keep(self, steps: Iterable[int]) -> None:
         """Lists the steps that the manager has, and deletes those that it has no more.
@@ -116,16 +122,22 @@ class TensorFlowCheckpoints:
             StorageError: a file could not be written or deleted.
         """
         with self._mutex:
-            before = set(self._paired)
             if self._pending is not None:
                 self._paired.add(self._pending)
                 self._pending = None
-            gone = self._paired - set(steps)
-            self._paired -= gone
-            if self._paired and self._paired != before:
+            self._doomed |= self._paired - set(steps)
+            self._paired -= self._doomed
+            if self._paired and self._paired != self._in_list:
                 self._list()
-            for step in sorted(gone):
-                self._delete(step)
+            failure = None
+            for step in sorted(self._doomed):
+                try:
+                    self._delete(step)
+                    self._doomed.discard(step)
+                except errors.StorageError as error:
+                    failure = failure or error
+            if failure is not None:
+                raise failure
 
     def _list(self) -> None:
         prefixes = [self._prefix(step) for step in sorted(self._paired)]
@@ -136,6 +148,7 @@ class TensorFlowCheckpoints:
                 all_model_checkpoint_paths=prefixes,
                 save_relative_paths=True,
             )
+        self._in_list = set(self._paired)
 
     def _listed(self) -> set[int]:
         state = tf.train.get_checkpoint_state(self._directory)

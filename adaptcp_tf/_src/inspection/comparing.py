@@ -14,7 +14,7 @@ from adaptcp_tf import errors
 from adaptcp_tf._src.manifest import GroupSpec, Manifest, Segment, Tiers, restore_order
 from adaptcp_tf._src.manifest.types import DIFFERENTIAL
 from adaptcp_tf._src.ops.inspect import SegmentKeys, read_segment_keys
-from adaptcp_tf._src.storage.failures import translated
+from adaptcp_tf._src.storage.failures import reading
 
 
 @dataclasses.dataclass(frozen=True)
@@ -133,15 +133,8 @@ def _check_keys(before: Manifest, after: Manifest) -> None:
 
 
 def _read(path: str, key_dtype: tf.DType) -> SegmentKeys:
-    try:
-        with translated("read", path):
-            return read_segment_keys(path, key_dtype)
-    except errors.StorageError as error:
-        if not isinstance(error.__cause__, tf.errors.DataLossError):
-            raise
-        raise errors.CorruptCheckpointError(
-            f"A segment is damaged. {error.__cause__.message}", path=path
-        ) from error
+    with reading(path, damaged="A segment is damaged."):
+        return read_segment_keys(path, key_dtype)
 
 
 def _rows(newest_first: Sequence[SegmentKeys]) -> _Rows:

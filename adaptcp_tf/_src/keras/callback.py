@@ -116,7 +116,7 @@ class AdaptiveCheckpoint(tf.keras.callbacks.Callback):
 
     @property
     def history(self) -> list[dict[str, Any]]:
-        """One dict a checkpoint, with the fields of `SaveReport`."""
+        """One dict a checkpoint, of the newest 1000, with the fields of `SaveReport`."""
         reports = [] if self._manager is None else self._manager.reports
         return [dataclasses.asdict(report) for report in reports]
 

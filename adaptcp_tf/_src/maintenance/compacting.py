@@ -24,7 +24,7 @@ from adaptcp_tf._src.manifest import (
 from adaptcp_tf._src.manifest.types import BASE
 from adaptcp_tf._src.ops.compact import compact_shard
 from adaptcp_tf._src.storage import files
-from adaptcp_tf._src.storage.failures import translated
+from adaptcp_tf._src.storage.failures import reading
 from adaptcp_tf._src.storage.lock import DirectoryLock
 
 
@@ -171,27 +171,20 @@ def _merge_shard(
     threads: int,
 ) -> dict:
     directory = store.path(attempt)
-    try:
-        with translated("compact files into", directory):
-            return compact_shard(
-                chain,
-                [store.path(segment.path) for segment in chain],
-                group=group.name,
-                key_dtype=tf.as_dtype(group.key_dtype),
-                shard=chain[0].shard,
-                num_shards=group.num_shards,
-                interval=manifest.interval,
-                directory=directory,
-                file_prefix=prefix,
-                num_threads=threads,
-            )
-    except errors.StorageError as error:
-        if not isinstance(error.__cause__, tf.errors.DataLossError):
-            raise
-        raise errors.CorruptCheckpointError(
-            f"The checkpoint of step {manifest.step} is damaged, and stays as it is. "
-            f"{error.__cause__.message}"
-        ) from error
+    damaged = f"The checkpoint of step {manifest.step} is damaged, and stays as it is."
+    with reading(directory, action="compact files into", damaged=damaged, all_below=True):
+        return compact_shard(
+            chain,
+            [store.path(segment.path) for segment in chain],
+            group=group.name,
+            key_dtype=tf.as_dtype(group.key_dtype),
+            shard=chain[0].shard,
+            num_shards=group.num_shards,
+            interval=manifest.interval,
+            directory=directory,
+            file_prefix=prefix,
+            num_threads=threads,
+        )
 
 
 def _report(before: Manifest, after: Manifest, *, rows: int, stale_rows: int) -> CompactReport:

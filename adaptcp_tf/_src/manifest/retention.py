@@ -125,7 +125,9 @@ def collect(
         if not unreadable:
             keep = plan.keep_paths.union(protected)
             kept_in = _by_attempt(keep)
-            for attempt in store.attempt_dirs():
+            attempts = store.attempt_dirs()
+            store.forget_all_but(plan.keep_steps, attempts)
+            for attempt in attempts:
                 if attempt not in keep:
                     kept = frozenset(kept_in.get(attempt, ()))
                     deleted.extend(_sweep_if_changed(store, attempt, kept))

@@ -186,6 +186,14 @@ class CheckpointStore:
                 self._files[step] = frozenset(self.read(step).files())
             return self._files[step]
 
+    def forget_all_but(self, steps: Collection[int], attempts: Collection[str]) -> None:
+        """Forgets what is known of other steps and attempts, which are there no more."""
+        with self.mutex:
+            for step in self._files.keys() - set(steps):
+                del self._files[step]
+            for attempt in self.swept.keys() - set(attempts):
+                del self.swept[attempt]
+
     def validate(self, manifest: Manifest, elsewhere: Collection[str] = ()) -> None:
         """Verifies that every file of a checkpoint is there and has the right size.
 

@@ -66,6 +66,46 @@ def translated(action: str, path: str) -> Iterator[None]:
         raise _storage_error(action, path, error.message, _diagnose_op(path, error)) from error
 
 
+@contextlib.contextmanager
+def reading(
+    path: str, *, damaged: str, advice: str = "", action: str = "read", all_below: bool = False
+) -> Iterator[None]:
+    """Translates the errors of reading a checkpoint: the store failed, or what it has is damaged.
+
+    Example:
+        >>> import tensorflow as tf
+        >>> with reading("/data/run1/segments/x.acp", damaged="A segment is damaged."):
+        ...     raise tf.errors.DataLossError(None, None, "wrong checksum")
+        Traceback (most recent call last):
+        ...
+        adaptcp_tf.errors.CorruptCheckpointError: A segment is damaged. Received: wrong checksum.
+
+    Args:
+        path: the file or directory that is read.
+        damaged: a sentence for when the bytes are not those that were written.
+        advice: another one, what to do then.
+        action: what is being done, as for `translated`.
+        all_below: whether the path is of the whole, so that it does not tell which file is damaged.
+
+    Returns:
+        A context manager.
+
+    Raises:
+        CorruptCheckpointError: the bytes are damaged, or too few.
+        StorageError: the store failed; as `translated`.
+    """
+    try:
+        with translated(action, path):
+            yield
+    except errors.StorageError as error:
+        if not _is_damage(error.__cause__):
+            raise
+        parts = (damaged, f"Received: {error.__cause__.message}.", advice)
+        raise errors.CorruptCheckpointError(
+            " ".join(filter(None, parts)), path=None if all_below else path
+        ) from error
+
+
 def _storage_error(
     action: str, path: str, received: str, diagnosis: _Diagnosis
 ) -> errors.StorageError:
@@ -104,6 +144,12 @@ def _is_op_error(error: Exception) -> bool:
     # Only code that imported TensorFlow can raise its errors, so local paths never pay the import.
     tensorflow = sys.modules.get("tensorflow")
     return tensorflow is not None and isinstance(error, tensorflow.errors.OpError)
+
+
+def _is_damage(error: BaseException | None) -> bool:
+    tf = sys.modules.get("tensorflow")
+    damage = () if tf is None else (tf.errors.DataLossError, tf.errors.OutOfRangeError)
+    return isinstance(error, damage)
 
 
 def _diagnose_op(path: str, error: Exception) -> _Diagnosis:

@@ -3,14 +3,10 @@
 
 from adaptcp_tf._src.tables.group import GroupShard, TableGroup, begin_cut
 from adaptcp_tf._src.tables.prefetch_targets import PrefetchTargets
-from adaptcp_tf._src.tables.tfra import (
-    TrackedTableCreator,
-    discover_groups,
-    is_tfra_variable,
-    unwatch,
-    watch,
-)
+from adaptcp_tf._src.tables.tfra import discover_groups, unwatch, watch
 from adaptcp_tf._src.tables.tfra_graph import GraphTables
+from adaptcp_tf._src.tables.tfra_hooks import install
+from adaptcp_tf._src.tables.tfra_variables import TrackedTableCreator, is_tfra_variable
 
 __all__ = [
     "GraphTables",
@@ -24,3 +20,5 @@ __all__ = [
     "unwatch",
     "watch",
 ]
+
+install()

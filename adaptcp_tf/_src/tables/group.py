@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
+from adaptcp_tf import errors
 from adaptcp_tf._src.ops.library import ops
 from adaptcp_tf._src.ops.segments import segment_tensors
 
@@ -188,14 +189,23 @@ class TableGroup:
             return np.zeros(len(keys), np.int32)
         return tf.cast(self.partition(keys, self.num_shards), tf.int32).numpy()
 
-    @property
-    def manager(self) -> Any:
-        """Whoever checkpoints the group now, or None; weak, so that it can be dropped unclosed."""
-        return None if self._manager is None else self._manager()
+    def claim(self, manager: Any) -> None:
+        """Notes who checkpoints the group; weakly, so that it can be dropped unclosed.
 
-    @manager.setter
-    def manager(self, manager: Any) -> None:
-        self._manager = None if manager is None else weakref.ref(manager)
+        Raises:
+            InvalidOptionError: somebody else does.
+        """
+        other = None if self._manager is None else self._manager()
+        if other not in (None, manager):
+            raise errors.InvalidOptionError(
+                f"TFRA variable {self.name!r} is already checkpointed to {other.directory!r}. Close "
+                "that manager first."
+            )
+        self._manager = weakref.ref(manager)
+
+    def disclaim(self) -> None:
+        """Lets others checkpoint the group."""
+        self._manager = None
 
     def restore(
         self,

@@ -11,7 +11,7 @@ import tensorflow as tf
 from adaptcp_tf import errors
 from adaptcp_tf._src.ops.library import ops
 from adaptcp_tf._src.tables.group import TableGroup
-from adaptcp_tf._src.tables.tfra import layer_name
+from adaptcp_tf._src.tables.tfra_variables import layer_name
 
 _KEY_DTYPES = (tf.int32, tf.int64, tf.string)
 

@@ -15,7 +15,7 @@ from tensorflow_recommenders_addons import dynamic_embedding as de
 from tensorflow_recommenders_addons.dynamic_embedding.python.ops import cuckoo_hashtable_ops
 
 from adaptcp_tf import errors
-from adaptcp_tf._src.tables.tfra import variables_below
+from adaptcp_tf._src.tables.tfra_variables import variables_below
 
 # TFRA's raw ops, as its tables call them.
 cuckoo_ops = cuckoo_hashtable_ops.cuckoo_ops

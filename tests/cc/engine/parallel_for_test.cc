@@ -10,6 +10,7 @@
 #include <thread>
 #include <vector>
 
+#include "tests/cc/engine/no_threads.h"
 #include "tests/cc/engine/test_length.h"
 
 namespace adaptcp {
@@ -47,6 +48,16 @@ TEST(ParallelForTest, ThreadsRunAtTheSameTime) {
                 while (started < 4) std::this_thread::yield();
                 return Status::OK();
               }).ok());
+}
+
+TEST(ParallelForTest, CallerRunsAllWhenNoThreadCanBeStarted) {
+  const NoThreads no_threads;
+  std::vector<size_t> order;
+  ASSERT_TRUE(ParallelFor(5, 3, [&](size_t i) {
+                order.push_back(i);
+                return Status::OK();
+              }).ok());
+  EXPECT_EQ(order, (std::vector<size_t>{0, 1, 2, 3, 4}));
 }
 
 TEST(ParallelForTest, ErrorStopsTheLoopAndIsReturned) {

@@ -9,6 +9,7 @@
 #include <thread>
 #include <vector>
 
+#include "tests/cc/engine/no_threads.h"
 #include "tests/cc/engine/test_group.h"
 #include "tests/cc/engine/test_length.h"
 
@@ -126,6 +127,48 @@ TEST_F(ParallelWritersTest, BlocksThatFilledBeforeTheDrainAreSharedOutToo) {
   Rows at_cut = group.rows();
   for (auto& [key, row] : at_cut) row = {1};
   EXPECT_EQ(group.Restored(), at_cut);
+}
+
+TEST_F(ParallelWritersTest, WriterThatCannotBeStartedLeavesAllToTheOthers) {
+  TestGroup group(&files_, Options(4));
+  group.Insert(Blocks(12), 1);
+  ASSERT_OK(group.Begin(Base()));
+  // Saved by the update: a full block, which starts the first writer as soon as the drain begins.
+  Keys updated = Blocks(2);
+  updated.resize(kRowsPerBlock + kRowsPerBlock / 4);
+  group.Insert(updated, 2);
+  group.table(0)->PauseNextRead();
+  Status drained;
+  std::thread drain([&] { drained = group.Drain(); });
+  group.table(0)->AwaitPausedRead();
+  {
+    const NoThreads no_threads;
+    group.table(0)->ResumeRead();
+    drain.join();
+  }
+  ASSERT_OK(drained);
+  group.Commit();
+  EXPECT_EQ(FileNames(group), (std::vector<std::string>{"group-1-base.acp"}));
+  Rows at_cut = group.rows();
+  for (auto& [key, row] : at_cut) row = {1};
+  EXPECT_EQ(group.Restored(), at_cut);
+}
+
+TEST_F(ParallelWritersTest, CutWithoutAnyWriterFailsAndLosesNothing) {
+  TestGroup group(&files_, Options(4));
+  group.Insert(Blocks(2 * BlockPool::kBacklogBlocks), 1);
+  ASSERT_OK(group.Begin(AllCold()));
+  group.Insert(Blocks(3), 2);
+  {
+    const NoThreads no_threads;
+    ExpectFailure(group.Drain(), StatusCode::kResourceExhausted, "no thread could be started");
+    // Updates do not care.
+    group.Insert(Blocks(2 * BlockPool::kBacklogBlocks), 3);
+  }
+  group.Fail();
+  EXPECT_TRUE(files_.Paths().empty());
+  group.Cut(AllCold());
+  EXPECT_EQ(group.Restored(), group.rows());
 }
 
 TEST_F(ParallelWritersTest, CutThatIsGivenUpBeforeItsDrainStartsNoThread) {

@@ -84,6 +84,27 @@ def test_full_buffer_of_a_dead_store_is_an_error_and_loses_nothing(run):
     assert run.restored() == run.expected[10]
 
 
+def test_buffer_that_cannot_be_looked_at_fails_one_checkpoint(run):
+    manager = manage(run)
+    run.save(manager, 1, rows=ROWS)
+    manager.wait()
+    stop_answering()
+    run.save(manager, 2, rows=ROWS)
+    # So there is no room, and what may be deleted is asked of a directory that is a file.
+    aside = run.local.rename(run.local.with_name("aside"))
+    run.local.write_text("in the way")
+    with pytest.raises(errors.CheckpointFailedError, match=r"not begun.*next one.*buffer"):
+        for _ in range(2):
+            with run.upload_may_fail():
+                manager.save(3)
+    run.local.unlink()
+    aside.rename(run.local)
+    slow_store.configure()
+    run.save(manager, 4, rows=ROWS)
+    manager.close()
+    assert run.restored() == run.expected[4]
+
+
 def test_checkpoint_that_is_larger_than_the_buffer_goes_to_the_directory(run, caplog):
     manager = manage(run, strategy="incremental", base_every=None, local_bytes=2 * ROOM)
     run.save(manager, 1, rows=8 * ROWS)

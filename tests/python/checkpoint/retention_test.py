@@ -4,8 +4,7 @@
 import pytest
 
 from adaptcp_tf import errors
-from adaptcp_tf._src.checkpoint import manager as checkpoint_manager
-from adaptcp_tf._src.checkpoint import saving
+from adaptcp_tf._src.checkpoint import background, saving
 from adaptcp_tf._src.manifest import CheckpointStore
 from tests.support import tables
 
@@ -140,7 +139,7 @@ def test_undeletable_garbage_is_told_but_the_checkpoint_is_saved(tmp_path):
 
 
 def test_retention_rests_between_frequent_checkpoints(tmp_path, monkeypatch):
-    monkeypatch.setattr(checkpoint_manager, "_RETENTION_RESTS_SECS", 3600.0)
+    monkeypatch.setattr(background, "_RETENTION_RESTS_SECS", 3600.0)
     collected = []
     real = saving.collect
     monkeypatch.setattr(saving, "collect", lambda *a, **k: collected.append(1) or real(*a, **k))

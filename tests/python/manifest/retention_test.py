@@ -324,6 +324,16 @@ def test_only_attempts_can_be_discarded(tmp_path, attempt):
         discard_attempt(CheckpointStore(tmp_path), attempt)
 
 
+def test_store_remembers_no_more_after_a_long_training(tmp_path):
+    trainer = Trainer(tmp_path)
+    remembered = []
+    for number in range(1, 61):
+        trainer.save("base" if number % 4 == 1 else "delta", increments=[0], differentials=[1])
+        collect(trainer.store, max_to_keep=3)
+        remembered.append(len(trainer.store.swept) + len(trainer.store._files))
+    assert max(remembered) == max(remembered[:12])
+
+
 # Manifests that cannot be read.
 
 

@@ -132,6 +132,25 @@ def test_policy_of_the_user_decides(tmp_path):
     assert policy.loaded == 6
 
 
+def test_policy_that_fails_to_observe_is_told_of_and_keeps_nothing_from_its_end(tmp_path):
+    class Forgetful(EveryThirdIsABase):
+        def observe(self, report):
+            raise KeyError("rates")
+
+    variable = tables.make_variable()
+    manager = tables.manage(tmp_path, variable, strategy=Forgetful(), max_to_keep=1)
+    for step in (1, 2):
+        tables.fill(variable, range(10), seed=step)
+        manager.save(step)
+        with pytest.raises(
+            acp.errors.CheckpointFailedError,
+            match=rf"Step {step} is saved, but .*'every_third'.*KeyError\('rates'\)",
+        ):
+            manager.wait()
+    assert manager.all_steps() == [2]
+    manager.close()
+
+
 def test_incremental_n_needs_its_n():
     with pytest.raises(acp.errors.InvalidOptionError, match="'incremental_n' needs"):
         acp.CheckpointOptions(strategy="incremental_n")

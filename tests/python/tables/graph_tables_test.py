@@ -10,7 +10,7 @@ import tensorflow as tf
 from adaptcp_tf import errors
 from adaptcp_tf._src.checkpoint.tracking import check_all_tracked
 from adaptcp_tf._src.ops.library import ops
-from adaptcp_tf._src.tables import GraphTables, tfra
+from adaptcp_tf._src.tables import GraphTables, tfra_own
 from tests.support import sessions
 
 
@@ -49,8 +49,8 @@ def test_stray_rows_of_a_session_are_told_once_and_training_goes_on(caplog):
         insert = variable.upsert(tf.range(50, dtype=tf.int64), tf.ones([50, sessions.DIM]))
         key = tf.compat.v1.placeholder(tf.int64, [None])
         rows = tf.ones([tf.size(key), sessions.DIM])
-        behind = tfra._insert(variable.tables[0], key, rows)
-        clear = tfra._clear(variable.tables[0])
+        behind = tfra_own.insert(variable.tables[0], key, rows)
+        clear = tfra_own.clear(variable.tables[0])
         tables = GraphTables(graph)
         graph.finalize()
     session = tf.compat.v1.Session(graph=graph)

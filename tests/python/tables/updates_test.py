@@ -6,7 +6,7 @@ import tensorflow as tf
 from tensorflow_recommenders_addons import dynamic_embedding as de
 
 from adaptcp_tf import errors
-from adaptcp_tf._src.tables import tfra
+from adaptcp_tf._src.tables import tfra_own
 from tests.support import tables
 
 
@@ -248,7 +248,7 @@ def test_row_that_tfra_made_up_is_saved(tmp_path, caplog, keys, policy):
         variable.restrict_policy.apply_update(tables.make_keys(keys, range(50)))
     save(with_manager, 1)
     stray = tables.make_keys(keys, [1234])
-    tfra._insert(variable.tables[0], stray, tf.ones([1, 4]))
+    tfra_own.insert(variable.tables[0], stray, tf.ones([1, 4]))
     assert save(with_manager, 2).rows_cold == (1 if policy else 51)
     assert "that no update brought" in caplog.text and "'emb'" in caplog.text
     expected = tables.rows_of(variable)
