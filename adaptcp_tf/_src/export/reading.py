@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 from collections.abc import Callable, Iterator
 
@@ -12,13 +11,7 @@ import tensorflow as tf
 
 from adaptcp_tf import errors
 from adaptcp_tf._src.checkpoint.restoring import restore_errors
-from adaptcp_tf._src.manifest import (
-    CheckpointStore,
-    GroupSpec,
-    Manifest,
-    encode_manifest,
-    restore_order,
-)
+from adaptcp_tf._src.manifest import CheckpointStore, GroupSpec, Manifest, restore_order
 from adaptcp_tf._src.tables import TableGroup
 from adaptcp_tf._src.tables.group import AttachedTable
 from adaptcp_tf._src.tables.tfra import new_table
@@ -48,11 +41,6 @@ def open_checkpoint(
     manifest = store.read(step)
     store.validate(manifest)
     return store, manifest
-
-
-def identity(manifest: Manifest) -> str:
-    """Returns what tells a checkpoint from all others, also from one of the same step."""
-    return json.loads(encode_manifest(manifest))["checksum"]
 
 
 @contextlib.contextmanager

@@ -11,11 +11,11 @@ from collections.abc import Iterator
 from typing import Any
 
 from adaptcp_tf import errors
-from adaptcp_tf._src.export.reading import blocks_of, identity, open_checkpoint, restored
+from adaptcp_tf._src.export.reading import blocks_of, open_checkpoint, restored
 from adaptcp_tf._src.export.report import RowsExport
 from adaptcp_tf._src.export.staging import check_new
 from adaptcp_tf._src.export.writers import new_writer
-from adaptcp_tf._src.manifest import CheckpointStore, Manifest
+from adaptcp_tf._src.manifest import CheckpointStore, Manifest, identity
 from adaptcp_tf._src.storage import files
 from adaptcp_tf._src.storage.trees import new_tree
 from adaptcp_tf._src.tables.group import PARAMETER

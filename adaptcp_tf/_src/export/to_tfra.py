@@ -10,10 +10,10 @@ from collections.abc import Iterable
 import tensorflow as tf
 
 from adaptcp_tf import errors
-from adaptcp_tf._src.export.reading import identity, open_checkpoint, restored
+from adaptcp_tf._src.export.reading import open_checkpoint, restored
 from adaptcp_tf._src.export.report import RowsExport
 from adaptcp_tf._src.export.staging import check_new, publish, staged
-from adaptcp_tf._src.manifest import CheckpointStore, GroupSpec, Manifest
+from adaptcp_tf._src.manifest import CheckpointStore, GroupSpec, Manifest, identity
 from adaptcp_tf._src.storage import files
 from adaptcp_tf._src.storage.failures import translated
 from adaptcp_tf._src.tables.group import AttachedTable
