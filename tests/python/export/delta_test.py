@@ -7,10 +7,13 @@ import tensorflow as tf
 from tensorflow_recommenders_addons import dynamic_embedding as de
 
 import adaptcp_tf as acp
+from adaptcp_tf import errors
 from adaptcp_tf._src.export import reading
 from adaptcp_tf._src.maintenance import compact
 from adaptcp_tf._src.manifest import CheckpointStore
+from adaptcp_tf._src.storage import checksums
 from tests.support import deltas, models, tables
+from tests.support.stores import slow_store
 
 
 @pytest.fixture(autouse=True)
@@ -147,3 +150,31 @@ def test_report_of_an_export_is_that_of_the_compacted_checkpoint_too(tmp_path):
     assert compact(tmp_path / "run").compacted
     after = acp.export.npz_files(tmp_path / "run", tmp_path / "after")
     assert before.checkpoint == after.checkpoint
+
+
+@pytest.mark.parametrize("row_format", deltas.FORMATS)
+def test_delta_from_a_store_that_fails_is_applied_again_until_it_is_whole(
+    tmp_path, monkeypatch, row_format
+):
+    # So that there are some requests, but not so many that one of them always fails.
+    monkeypatch.setattr(reading, "_BLOCK_BYTES", 1500)
+    monkeypatch.setattr(checksums, "_BLOCK_BYTES", 1000)
+    variable = tables.make_variable(shards=2)
+    states = deltas.run(tmp_path / "run", variable, steps=2)
+    serving = deltas.fresh(variable)
+    deltas.load_full(serving, states[1][0])
+    slow_store.configure()
+    out = slow_store.url(tmp_path / "delta")
+    acp.export.delta(tmp_path / "run", 1, 2, out, format=row_format)
+    failed, state = 0, None
+    slow_store.configure(failure_rate=0.1, seed=1)
+    try:
+        while state is None:
+            try:
+                state = acp.importing.delta([serving], out, at=1)
+            except errors.StorageError:
+                failed += 1
+    finally:
+        slow_store.configure()
+    assert failed
+    assert (state.step, tables.rows_of(serving)) == (2, states[2][0])
