@@ -5,9 +5,9 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
-import json
 from typing import Any
 
+from adaptcp_tf._src.cli import terminal
 from adaptcp_tf._src.cli.arguments import add_directory, add_step, add_verb, reachable
 from adaptcp_tf._src.export import saved_model_from_template
 
@@ -41,16 +41,12 @@ def add_parser(verbs: Any) -> None:
 
 
 def _run(args: argparse.Namespace) -> int:
-    report = saved_model_from_template(
-        args.template, args.directory, args.step, export_dir=args.out
-    )
+    with terminal.progress("exporting") as watch:
+        report = saved_model_from_template(
+            args.template, args.directory, args.step, export_dir=args.out, watch=watch
+        )
     if args.json:
-        print(json.dumps(dataclasses.asdict(report)))
-        return 0
-    print(
-        f"step {report.step}: {report.rows} rows to {report.directory}: "
-        f"{report.bytes / 1e6:.1f} MB, {report.seconds:.1f} s"
-    )
-    if not report.exact:
-        print("The checkpoint was quantised: rows are near what was trained, not the same.")
+        terminal.print_json(dataclasses.asdict(report))
+    else:
+        terminal.say_exported(report)
     return 0

@@ -38,7 +38,9 @@ def add_parser(verbs: Any) -> None:
 
 
 def _run(args: argparse.Namespace) -> int:
-    report = collect_garbage(args.directory, args.keep, dry_run=args.dry_run)
+    what = "looking" if args.dry_run else "deleting"
+    with terminal.progress(what, of="files") as watch:
+        report = collect_garbage(args.directory, args.keep, dry_run=args.dry_run, watch=watch)
     if args.json:
         terminal.print_json({"dry_run": args.dry_run, **dataclasses.asdict(report)})
     else:

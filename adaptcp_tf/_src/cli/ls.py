@@ -38,13 +38,16 @@ def _run(args: argparse.Namespace) -> int:
     store = open_tiers(args.directory).front
     checkpoints: list[dict[str, Any]] = []
     unreadable: list[str] = []
-    for step in store.all_steps():
-        try:
-            checkpoints.append(summary(store.read(step)))
-        except errors.CheckpointNotFoundError:
-            pass  # deleted meanwhile
-        except errors.CorruptCheckpointError as error:
-            unreadable.append(str(error))
+    with terminal.progress("reading", of="manifests") as watch:
+        steps = store.all_steps()
+        for number, step in enumerate(steps, start=1):
+            try:
+                checkpoints.append(summary(store.read(step)))
+            except errors.CheckpointNotFoundError:
+                pass  # deleted meanwhile
+            except errors.CorruptCheckpointError as error:
+                unreadable.append(str(error))
+            watch(number, len(steps))
     if args.json:
         terminal.print_json(
             {"directory": store.directory, "checkpoints": checkpoints, "unreadable": unreadable}

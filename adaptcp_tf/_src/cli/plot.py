@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Sequence
 from typing import Any
 
 from adaptcp_tf import errors
@@ -40,6 +41,17 @@ def _run(args: argparse.Namespace) -> int:
             f"Invalid value for OUT. Received: {args.out!r}. Expected: a name that ends in .png, .svg "
             "or .pdf."
         )
+    with terminal.progress("drawing"):
+        reports = _draw(args, directory, kind)
+    if args.json:
+        terminal.print_json({"out": args.out, "checkpoints": len(reports)})
+    else:
+        terminal.say(f"{len(reports)} checkpoints drawn to {args.out}.")
+    return 0
+
+
+def _draw(args: argparse.Namespace, directory: str, kind: str) -> Sequence[dict[str, Any]]:
+    """Writes the picture; returns what is in it."""
     reports = read_history(directory)
     if not reports:
         raise errors.CheckpointNotFoundError(
@@ -54,8 +66,4 @@ def _run(args: argparse.Namespace) -> int:
         ) from error
     picture = draw_history(reports, title=files.normalize(args.directory), kind=kind)
     files.write_durably(args.out, picture)
-    if args.json:
-        terminal.print_json({"out": args.out, "checkpoints": len(reports)})
-    else:
-        terminal.say(f"{len(reports)} checkpoints drawn to {args.out}.")
-    return 0
+    return reports

@@ -32,12 +32,16 @@ def add_parser(verbs: Any) -> None:
 
 
 def _run(args: argparse.Namespace) -> int:
-    store = open_tiers(args.directory).front
-    manifest = store.read(step_to_read(store, args.step))
+    report = None
+    with terminal.progress("reading"):
+        store = open_tiers(args.directory).front
+        manifest = store.read(step_to_read(store, args.step))
+        if not args.json:
+            report = report_of(store.directory, manifest.step)
     if args.json:
         terminal.print_json(json.loads(encode_manifest(manifest)))
         return 0
-    terminal.print_facts([*_facts(manifest), *_cost(report_of(store.directory, manifest.step))])
+    terminal.print_facts([*_facts(manifest), *_cost(report)])
     _print_groups(manifest)
     _print_chain(manifest)
     return 0

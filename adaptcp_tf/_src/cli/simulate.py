@@ -4,9 +4,9 @@
 from __future__ import annotations
 
 import argparse
-import json
+import itertools
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,7 @@ from rich.console import Console
 from rich.table import Table
 
 from adaptcp_tf import errors
+from adaptcp_tf._src.cli import terminal
 from adaptcp_tf._src.policy import STRATEGIES, CheckNRun, Policy, StopAndCopy, make_policy
 from adaptcp_tf._src.simulator import (
     RowLayout,
@@ -97,9 +98,13 @@ def add_parser(verbs: Any) -> None:
 
 def _run(args: argparse.Namespace) -> int:
     _check(args)
-    results = [_simulate(args, name) for name in args.strategies.split(",")]
+    names = args.strategies.split(",")
+    total = None if args.trace else args.intervals * len(names)
+    counts = itertools.count(1)
+    with terminal.progress("simulating", of="checkpoints") as watch:
+        results = [_simulate(args, name, lambda: watch(next(counts), total)) for name in names]
     if args.json:
-        print(json.dumps({"arguments": _arguments(args), "results": results}, allow_nan=False))
+        terminal.print_json({"arguments": _arguments(args), "results": results})
     else:
         _print(results)
     return 0
@@ -128,7 +133,7 @@ def _check(args: argparse.Namespace) -> None:
         )
 
 
-def _simulate(args: argparse.Namespace, name: str) -> dict[str, Any]:
+def _simulate(args: argparse.Namespace, name: str, watch: Callable[[], None]) -> dict[str, Any]:
     published = args.as_published and name != "adaptive"
     mib = _MIB * args.shards * (1 if published else args.streams)
     write_secs_per_byte = 1 / (args.write_mib_per_sec * mib)
@@ -142,17 +147,18 @@ def _simulate(args: argparse.Namespace, name: str) -> dict[str, Any]:
     policy = _policy(args, name)
     if published:
         policy = StopAndCopy(policy)
-    checkpoints = list(
-        simulate(
-            updates,
-            policy,
-            layout=RowLayout.of_floats(args.dim, args.slots),
-            interval_secs=args.interval_secs,
-            storage=storage,
-            weights=weights,
-            when_busy="wait" if published else "skip",
-        )
-    )
+    checkpoints = []
+    for checkpoint in simulate(
+        updates,
+        policy,
+        layout=RowLayout.of_floats(args.dim, args.slots),
+        interval_secs=args.interval_secs,
+        storage=storage,
+        weights=weights,
+        when_busy="wait" if published else "skip",
+    ):
+        checkpoints.append(checkpoint)
+        watch()
     return _summarize(args, name, checkpoints, storage)
 
 

@@ -14,10 +14,31 @@ from typing import Any
 from rich import box, filesize
 from rich.console import Console
 from rich.markup import escape
-from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.progress import (
+    BarColumn,
+    DownloadColumn,
+    MofNCompleteColumn,
+    Progress,
+    ProgressColumn,
+    Task,
+    TextColumn,
+    TimeRemainingColumn,
+)
 from rich.table import Table
+from rich.text import Text
 
 _BAR_AFTER_SECS = 1.0
+# Between the columns of a table.
+_GAP = 2
+# Numbers of 16 digits, as the longest step.
+_NEVER_FOLDED = 16
+# Into so many letters a line, or more.
+_LEAST_FOLDED = 8
+
+
+def _console(*, stderr: bool = False) -> Console:
+    # A name such as tower:star:emb has no pictures in it, and its numbers are as plain as the rest.
+    return Console(stderr=stderr, emoji=False, highlight=False)
 
 
 def print_json(value: Any) -> None:
@@ -27,7 +48,22 @@ def print_json(value: Any) -> None:
 
 def say(text: str, style: str | None = None) -> None:
     """Prints a line as it stands, folded to the terminal; in colour on terminals only."""
-    Console().print(escape(text), style=style, highlight=False)
+    _console().print(escape(text), style=style)
+
+
+def say_exported(report: Any, files: str = "") -> None:
+    """Prints what an export wrote: a `RowsExport` or `SavedModelExport`.
+
+    Args:
+        report: what it returned.
+        files: how many files, in words.
+    """
+    say(
+        f"step {report.step}: {number(report.rows)} rows to {report.directory}: {files}"
+        f"{size(report.bytes)}, {report.seconds:.1f} s"
+    )
+    if not report.exact:
+        say("The checkpoint was quantised: rows are near what was trained, not the same.")
 
 
 def print_facts(facts: Sequence[tuple[str, str]]) -> None:
@@ -37,26 +73,35 @@ def print_facts(facts: Sequence[tuple[str, str]]) -> None:
     table.add_column(overflow="fold")
     for name, value in facts:
         table.add_row(escape(name), escape(value))
-    Console(highlight=False).print(table)
+    _console().print(table)
 
 
 def print_table(columns: Sequence[str], rows: Sequence[Sequence[str]], *, left: int = 1) -> None:
     """Prints a table that is as wide as the terminal at most, 80 columns where there is none.
 
+    Where numbers are so long that they leave no room for text, there is a line for each cell instead.
+
     Args:
-        columns: titles; may have line breaks.
+        columns: titles.
         rows: cells, as they stand.
         left: so many first columns hold text, which is folded when it is long; the others numbers.
     """
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 2, 0, 0))
-    for index, title in enumerate(columns):
+    widths = [max(map(len, cells)) for cells in zip(columns, *rows)]
+    least = [w if w <= _NEVER_FOLDED else _LEAST_FOLDED for w in widths[:left]] + widths[left:]
+    if sum(least) + (_GAP + 1) * len(columns) > _console().width:
+        for row in rows:
+            print_facts(list(zip(columns, row)))
+            say("")
+        return
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, _GAP, 0, 0))
+    for index, (title, width) in enumerate(zip(columns, widths)):
         if index < left:
-            table.add_column(title, overflow="fold")
+            table.add_column(title, overflow="fold", no_wrap=width <= _NEVER_FOLDED)
         else:
             table.add_column(title, justify="right", no_wrap=True)
     for row in rows:
         table.add_row(*map(escape, row))
-    Console().print(table)
+    _console().print(table)
 
 
 def size(num_bytes: float) -> str:
@@ -78,9 +123,22 @@ def moment(wall_time: float) -> str:
     return f"{when:%Y-%m-%d %H:%M:%S}"
 
 
+class _OnceKnown(ProgressColumn):
+    """A column that is empty while nobody knows how much there is to do."""
+
+    def __init__(self, column: ProgressColumn):
+        super().__init__()
+        self._column = column
+
+    def render(self, task: Task) -> Any:
+        return Text() if task.total is None else self._column.render(task)
+
+
 @contextlib.contextmanager
-def progress(what: str) -> Iterator[Callable[[int, int], None]]:
+def progress(what: str, *, of: str = "bytes") -> Iterator[Callable[[int, int | None], None]]:
     """A bar on standard error for work that takes more than a second; on terminals only.
+
+    Until somebody tells how much there is to do, the bar only moves.
 
     Example:
         >>> with progress("verifying") as watch:
@@ -88,17 +146,22 @@ def progress(what: str) -> Iterator[Callable[[int, int], None]]:
 
     Args:
         what: is being done.
+        of: what is counted, "bytes" or the plural of something else.
 
     Returns:
-        A context manager, of a function to be called with the bytes done and those to do.
+        A context manager, of a function to be called with how much is done and how much there is to
+        do; None where nobody knows.
     """
+    amount = [DownloadColumn()] if of == "bytes" else [MofNCompleteColumn(), TextColumn(of)]
     bar = Progress(
         TextColumn("{task.description}"),
         BarColumn(),
-        DownloadColumn(),
+        *map(_OnceKnown, amount),
         TimeRemainingColumn(),
-        console=Console(stderr=True),
+        console=_console(stderr=True),
         transient=True,
+        # What goes to standard output meanwhile stays there.
+        redirect_stdout=False,
         disable=not sys.stderr.isatty(),
     )
     task = bar.add_task(what, total=None)

@@ -13,11 +13,11 @@ import numpy as np
 import tensorflow as tf
 
 from adaptcp_tf import errors
-from adaptcp_tf._src.export.reading import blocks_of, identity, open_checkpoint, restored
+from adaptcp_tf._src.export.reading import blocks_of, open_checkpoint, restored
 from adaptcp_tf._src.export.staging import check_new
 from adaptcp_tf._src.export.to_tfra import check_tfra_can_read
 from adaptcp_tf._src.export.writers import new_writer
-from adaptcp_tf._src.manifest import CheckpointStore, GroupSpec, Manifest
+from adaptcp_tf._src.manifest import CheckpointStore, GroupSpec, Manifest, identity
 from adaptcp_tf._src.storage import files
 from adaptcp_tf._src.storage.trees import new_tree
 from adaptcp_tf._src.tables.delta_listing import (

@@ -12,6 +12,7 @@ import tensorflow as tf
 from adaptcp_tf import errors
 from adaptcp_tf._src.checkpoint.dense import read_values
 from adaptcp_tf._src.export.bundle import Bundle, TableRows
+from adaptcp_tf._src.export.progress import Progress, Watch, nobody_watches
 from adaptcp_tf._src.export.reading import blocks_of, restored
 from adaptcp_tf._src.manifest import CheckpointStore, GroupSpec, Manifest, TableSpec
 from adaptcp_tf._src.tables.group import AttachedTable
@@ -83,26 +84,35 @@ def fillings(
 
 
 def rows_of(
-    store: CheckpointStore, manifest: Manifest, found: Sequence[Filling]
+    store: CheckpointStore,
+    manifest: Manifest,
+    found: Sequence[Filling],
+    watch: Watch = nobody_watches,
 ) -> Iterator[TableRows]:
     """Yields the rows of every table; those of one are freed when the next is asked for."""
+    filled = {filling.group.name for filling in found}
+    progress = Progress((s for s in manifest.segments if s.group in filled), watch)
     for filling in found:
         group = filling.group
         slots = any(table.name in filling.tables for table in group.tables[1:])
         if filling.num_shards > 1 and filling.partition is None:
             # As they were saved.
             for shard in range(group.num_shards):
-                with restored(store, manifest, group, shard=shard, slots=slots) as tables:
+                with restored(
+                    store, manifest, group, shard=shard, slots=slots, progress=progress
+                ) as tables:
                     for attached in tables.shards[0].tables:
-                        yield from _rows_of(filling, attached, shard)
+                        yield from _rows_of(filling, attached, shard, progress)
             continue
         partition = None
         if filling.num_shards > 1:
             partition = (filling.num_shards, filling.partition)
-        with restored(store, manifest, group, slots=slots, partition=partition) as tables:
+        with restored(
+            store, manifest, group, slots=slots, partition=partition, progress=progress
+        ) as tables:
             for shard in tables.shards:
                 for attached in shard.tables:
-                    yield from _rows_of(filling, attached, shard.shard)
+                    yield from _rows_of(filling, attached, shard.shard, progress)
 
 
 def values_of(
@@ -125,10 +135,13 @@ def values_of(
     return {names[key]: value for key, value in values.items()}
 
 
-def _rows_of(filling: Filling, attached: AttachedTable, shard: int) -> Iterator[TableRows]:
+def _rows_of(
+    filling: Filling, attached: AttachedTable, shard: int, progress: Progress
+) -> Iterator[TableRows]:
     keys = filling.tables.get(attached.name)
     if keys is not None:
-        yield TableRows(keys[shard], int(attached.table.size()), blocks_of(attached))
+        blocks = progress.counted(blocks_of(attached))
+        yield TableRows(keys[shard], int(attached.table.size()), blocks)
 
 
 def _check_rows(

@@ -11,6 +11,7 @@ import tensorflow as tf
 from adaptcp_tf import errors
 from adaptcp_tf._src.export.bundle import Bundle, write_bundle
 from adaptcp_tf._src.export.filling import fillings, rows_of, values_of
+from adaptcp_tf._src.export.progress import Watch, nobody_watches
 from adaptcp_tf._src.export.reading import open_checkpoint
 from adaptcp_tf._src.export.report import SavedModelExport
 from adaptcp_tf._src.export.saved_model import MODEL_FILE, counted, report_of
@@ -31,6 +32,7 @@ def saved_model_from_template(
     step: int | None = None,
     *,
     export_dir: str | os.PathLike[str],
+    watch: Watch = nobody_watches,
 ) -> SavedModelExport:
     """Copies a SavedModel, with the rows and dense variables of a checkpoint in place of its own.
 
@@ -48,6 +50,7 @@ def saved_model_from_template(
         directory: of the checkpoints.
         step: which checkpoint; None takes the newest.
         export_dir: directory to make; it must not exist, or be empty.
+        watch: called now and then with the bytes of the checkpoint that are done, and all of them.
 
     Returns:
         What was exported.
@@ -77,7 +80,7 @@ def saved_model_from_template(
             tree,
             bundle,
             [key for filling in found for key in filling.keys],
-            counted(rows_of(store, manifest, found), counts),
+            counted(rows_of(store, manifest, found, watch), counts),
             values_of(store, manifest, names),
         )
     return report_of(manifest, sum(counts), size, out, time.perf_counter() - start)

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 from collections.abc import Callable, Iterator
 
@@ -12,13 +11,8 @@ import tensorflow as tf
 
 from adaptcp_tf import errors
 from adaptcp_tf._src.checkpoint.restoring import restore_errors
-from adaptcp_tf._src.manifest import (
-    CheckpointStore,
-    GroupSpec,
-    Manifest,
-    encode_manifest,
-    restore_order,
-)
+from adaptcp_tf._src.export.progress import Progress
+from adaptcp_tf._src.manifest import CheckpointStore, GroupSpec, Manifest, restore_order
 from adaptcp_tf._src.tables import TableGroup
 from adaptcp_tf._src.tables.group import AttachedTable
 from adaptcp_tf._src.tables.tfra import new_table
@@ -50,11 +44,6 @@ def open_checkpoint(
     return store, manifest
 
 
-def identity(manifest: Manifest) -> str:
-    """Returns what tells a checkpoint from all others, also from one of the same step."""
-    return json.loads(encode_manifest(manifest))["checksum"]
-
-
 @contextlib.contextmanager
 def restored(
     store: CheckpointStore,
@@ -65,6 +54,7 @@ def restored(
     slots: bool = True,
     partition: tuple[int, Callable[[tf.Tensor, int], tf.Tensor]] | None = None,
     num_threads: int = 2,
+    progress: Progress | None = None,
 ) -> Iterator[TableGroup]:
     """Tables with the rows of a group, freed in the end.
 
@@ -77,6 +67,7 @@ def restored(
         partition: how many shards to make, and the function from keys and their number to shards;
             None puts all rows into one.
         num_threads: threads that read and insert.
+        progress: is told of the rows; None for nobody.
 
     Raises:
         CorruptCheckpointError: a file is damaged.
@@ -100,7 +91,9 @@ def restored(
                 slots=slots,
                 num_threads=num_threads,
             )
-        yield group
+        rows = sum(int(t.table.size()) for each in group.shards for t in each.tables)
+        with (progress or Progress()).part(segments, rows):
+            yield group
     finally:
         for each in group.shards:
             # The tracker refers to the tables, so it goes first.

@@ -14,12 +14,12 @@ import tensorflow as tf
 from adaptcp_tf._src.checkpoint.dense import check_variables
 from adaptcp_tf._src.export.bundle import Bundle, TableRows, write_bundle
 from adaptcp_tf._src.export.filling import fillings, rows_of, values_of
-from adaptcp_tf._src.export.reading import identity, open_checkpoint
+from adaptcp_tf._src.export.reading import open_checkpoint
 from adaptcp_tf._src.export.report import SavedModelExport
 from adaptcp_tf._src.export.servable import Servable
 from adaptcp_tf._src.export.signatures import trace
 from adaptcp_tf._src.export.staging import check_new
-from adaptcp_tf._src.manifest import CheckpointStore, Manifest
+from adaptcp_tf._src.manifest import CheckpointStore, Manifest, identity
 from adaptcp_tf._src.storage import files
 from adaptcp_tf._src.storage.trees import new_tree
 from adaptcp_tf._src.tables.tfra_serving import ServedTable, inference_mode

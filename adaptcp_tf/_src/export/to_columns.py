@@ -11,11 +11,12 @@ from collections.abc import Iterator
 from typing import Any
 
 from adaptcp_tf import errors
-from adaptcp_tf._src.export.reading import blocks_of, identity, open_checkpoint, restored
+from adaptcp_tf._src.export.progress import Progress, Watch, nobody_watches
+from adaptcp_tf._src.export.reading import blocks_of, open_checkpoint, restored
 from adaptcp_tf._src.export.report import RowsExport
 from adaptcp_tf._src.export.staging import check_new
 from adaptcp_tf._src.export.writers import new_writer
-from adaptcp_tf._src.manifest import CheckpointStore, Manifest
+from adaptcp_tf._src.manifest import CheckpointStore, Manifest, identity
 from adaptcp_tf._src.storage import files
 from adaptcp_tf._src.storage.trees import new_tree
 from adaptcp_tf._src.tables.group import PARAMETER
@@ -31,6 +32,7 @@ def npz_files(
     step: int | None = None,
     *,
     num_threads: int = 2,
+    watch: Watch = nobody_watches,
 ) -> RowsExport:
     """Writes the rows and slots of a checkpoint as NumPy's npz files.
 
@@ -50,6 +52,7 @@ def npz_files(
         out: directory to make; it must not exist, or be empty.
         step: which checkpoint; None takes the newest.
         num_threads: threads that read and insert.
+        watch: called now and then with the bytes of the checkpoint that are done, and all of them.
 
     Returns:
         What was exported.
@@ -60,7 +63,7 @@ def npz_files(
         InvalidOptionError: `out` is not empty, or there are no tables.
         StorageError: a file could not be read or written.
     """
-    return _export("npz", directory, out, step, num_threads)
+    return _export("npz", directory, out, step, num_threads, watch)
 
 
 def parquet_files(
@@ -69,6 +72,7 @@ def parquet_files(
     step: int | None = None,
     *,
     num_threads: int = 2,
+    watch: Watch = nobody_watches,
 ) -> RowsExport:
     """Writes the rows and slots of a checkpoint as Parquet files. Needs the package pyarrow.
 
@@ -83,6 +87,7 @@ def parquet_files(
         out: directory to make; it must not exist, or be empty.
         step: which checkpoint; None takes the newest.
         num_threads: threads that read and insert.
+        watch: called now and then with the bytes of the checkpoint that are done, and all of them.
 
     Returns:
         What was exported.
@@ -93,7 +98,7 @@ def parquet_files(
         InvalidOptionError: `out` is not empty, there are no tables, or pyarrow is not installed.
         StorageError: a file could not be read or written.
     """
-    return _export("parquet", directory, out, step, num_threads)
+    return _export("parquet", directory, out, step, num_threads, watch)
 
 
 def _export(
@@ -102,6 +107,7 @@ def _export(
     out: str | os.PathLike[str],
     step: int | None,
     num_threads: int,
+    watch: Watch,
 ) -> RowsExport:
     start = time.perf_counter()
     store, manifest = open_checkpoint(directory, step)
@@ -112,7 +118,7 @@ def _export(
             f"The checkpoint of step {manifest.step} has no TFRA variables: nothing to export."
         )
     with new_tree(out, last=LISTING_NAME) as tree:
-        tables = list(_tables(row_format, store, manifest, tree, num_threads))
+        tables = list(_tables(row_format, store, manifest, tree, num_threads, watch))
         listing = {
             "format": row_format,
             "format_version": _VERSION,
@@ -138,16 +144,24 @@ def _export(
 
 
 def _tables(
-    row_format: str, store: CheckpointStore, manifest: Manifest, tree: str, num_threads: int
+    row_format: str,
+    store: CheckpointStore,
+    manifest: Manifest,
+    tree: str,
+    num_threads: int,
+    watch: Watch,
 ) -> Iterator[dict[str, Any]]:
     """Writes every table, and yields what the listing says of it."""
+    progress = Progress(manifest.segments, watch)
     for number, group in enumerate(manifest.groups):
         for shard in range(group.num_shards):
-            with restored(store, manifest, group, shard=shard, num_threads=num_threads) as found:
+            with restored(
+                store, manifest, group, shard=shard, num_threads=num_threads, progress=progress
+            ) as found:
                 for table, attached in zip(group.tables, found.shards[0].tables):
                     stem = f"g{number}-t{attached.index}-s{shard}of{group.num_shards}"
                     writer = new_writer(row_format, tree, stem)
-                    for keys, values in blocks_of(attached):
+                    for keys, values in progress.counted(blocks_of(attached)):
                         writer.write(keys, values)
                     written = writer.close()
                     yield {

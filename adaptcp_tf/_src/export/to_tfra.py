@@ -10,10 +10,11 @@ from collections.abc import Iterable
 import tensorflow as tf
 
 from adaptcp_tf import errors
-from adaptcp_tf._src.export.reading import identity, open_checkpoint, restored
+from adaptcp_tf._src.export.progress import Progress, Watch, nobody_watches
+from adaptcp_tf._src.export.reading import open_checkpoint, restored
 from adaptcp_tf._src.export.report import RowsExport
 from adaptcp_tf._src.export.staging import check_new, publish, staged
-from adaptcp_tf._src.manifest import CheckpointStore, GroupSpec, Manifest
+from adaptcp_tf._src.manifest import CheckpointStore, GroupSpec, Manifest, identity
 from adaptcp_tf._src.storage import files
 from adaptcp_tf._src.storage.failures import translated
 from adaptcp_tf._src.tables.group import AttachedTable
@@ -35,6 +36,7 @@ def tfra_files(
     step: int | None = None,
     *,
     num_threads: int = 2,
+    watch: Watch = nobody_watches,
 ) -> TfraExport:
     """Writes the rows and slots of a checkpoint as the `-keys` and `-values` files of TFRA.
 
@@ -58,6 +60,7 @@ def tfra_files(
         out: directory to make; it must not exist, or be empty.
         step: which checkpoint; None takes the newest.
         num_threads: threads that insert at once.
+        watch: called now and then with the bytes of the checkpoint that are done, and all of them.
 
     Returns:
         What was exported.
@@ -75,9 +78,10 @@ def tfra_files(
     _check(manifest, out)
     with staged(out) as staging:
         tables = []
+        progress = Progress(manifest.segments, watch)
         for spec in manifest.groups:
             rows = [
-                _write_shard(store, manifest, spec, shard, staging, num_threads)
+                _write_shard(store, manifest, spec, shard, staging, num_threads, progress)
                 for shard in range(spec.num_shards)
             ]
             tables += [_listed(spec, t, tuple(r[t] for r in rows)) for t in range(len(spec.tables))]
@@ -149,13 +153,17 @@ def _write_shard(
     number: int,
     staging: str,
     num_threads: int,
+    progress: Progress,
 ) -> list[int]:
     """Writes the files of one shard; returns the rows of each table."""
-    with restored(store, manifest, spec, shard=number, num_threads=num_threads) as group:
+    with restored(
+        store, manifest, spec, shard=number, num_threads=num_threads, progress=progress
+    ) as group:
         rows = []
         for attached in group.shards[0].tables:
             stem = file_stem(variable_name(spec.name, attached.name), number, spec.num_shards)
             rows.append(_write_table(attached, staging, stem))
+            progress.wrote(rows[-1])
         return rows
 
 

@@ -10,7 +10,7 @@ import numpy as np
 import tensorflow as tf
 
 from adaptcp_tf import errors
-from adaptcp_tf._src.storage import files
+from adaptcp_tf._src.storage import checksums, files
 from adaptcp_tf._src.storage.arrow import pyarrow
 from adaptcp_tf._src.storage.failures import translated
 from adaptcp_tf._src.storage.trees import append
@@ -72,7 +72,7 @@ class _NpzWriter:
         data = buffer.getvalue()
         name = f"{self._stem}-{len(self._written):05}.npz"
         files.write_durably(files.join(self._directory, name), data)
-        self._written.append(RowFile(name, len(keys), len(data)))
+        self._written.append(RowFile(name, len(keys), len(data), checksums.of_bytes(data)))
 
     def close(self) -> list[RowFile]:
         return self._written
@@ -118,7 +118,7 @@ class _ParquetWriter:
             return []
         with translated("write", self._path):
             self._file.close()
-        return [RowFile(self._name, self._rows, files.size(self._path))]
+        return [_written(self._path, self._name, self._rows)]
 
 
 class _RawWriter:
@@ -138,7 +138,7 @@ class _RawWriter:
 
     def close(self) -> list[RowFile]:
         return [
-            RowFile(name, rows, files.size(files.join(self._directory, name)))
+            _written(files.join(self._directory, name), name, rows)
             for name, rows in self._rows.items()
         ]
 
@@ -146,3 +146,7 @@ class _RawWriter:
         name = f"{self._stem}-{kind}"
         append(files.join(self._directory, name), tensor.numpy().tobytes())
         self._rows[name] = self._rows.get(name, 0) + len(tensor)
+
+
+def _written(path: str, name: str, rows: int) -> RowFile:
+    return RowFile(name, rows, files.size(path), checksums.of_file(path))

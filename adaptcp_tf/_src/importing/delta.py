@@ -12,8 +12,14 @@ import tensorflow as tf
 
 from adaptcp_tf import errors
 from adaptcp_tf._src.importing.readers import read_blocks
-from adaptcp_tf._src.storage import files
-from adaptcp_tf._src.tables.delta_listing import DELTA_NAME, DeltaListing, DeltaTable, decode_delta
+from adaptcp_tf._src.storage import checksums, files
+from adaptcp_tf._src.tables.delta_listing import (
+    DELTA_NAME,
+    DeltaListing,
+    DeltaTable,
+    RowFile,
+    decode_delta,
+)
 from adaptcp_tf._src.tables.tfra_serving import ServingVariable, serving_variables
 
 
@@ -41,8 +47,9 @@ class DeltaImport:
 def delta(target: Any, directory: str | os.PathLike[str], *, at: Any) -> DeltaImport:
     """Applies what `acp.export.delta` wrote to tables that serve.
 
-    All files are looked up before anything changes. Rows then change block by block while lookups go
-    on, so that a lookup meanwhile may see old rows and new ones. Slots and dense variables stay.
+    All files are read and compared with their checksums before anything changes. They are read again
+    as rows change, block by block, while lookups go on, so that a lookup meanwhile may see old rows
+    and new ones. If the store fails then, apply the same delta again. Slots and dense variables stay.
 
     Example:
         >>> served = tf.saved_model.load("/models/ctr/1200")
@@ -74,6 +81,9 @@ def delta(target: Any, directory: str | os.PathLike[str], *, at: Any) -> DeltaIm
     variables = serving_variables(target)
     for table in listing.tables:
         _check_table(table, directory, variables)
+    for table in listing.tables:
+        for file in (*table.files, *table.removed_files):
+            _check_file(file, directory)
     for table in listing.tables:
         _apply(listing, table, directory, variables[table.variable])
     return DeltaImport(
@@ -122,18 +132,30 @@ def _check_table(table: DeltaTable, directory: str, variables: dict[str, Serving
             f"TFRA variable {table.variable!r} has other rows than the delta {directory!r}. Received: "
             f"{variable.layout}. Expected: {layout}."
         )
-    for file in (*table.files, *table.removed_files):
-        path = files.join(directory, file.name)
-        size = files.size(path) if files.exists(path) else None
-        if size != file.bytes:
-            raise errors.CorruptCheckpointError(
-                f"{path!r} is missing or was cut. Received: "
-                f"{'no file' if size is None else f'{size} bytes'}. Expected: {file.bytes} bytes. "
-                "Copy the delta again.",
-                path=path,
-                expected=file.bytes,
-                received=size,
-            )
+
+
+def _check_file(file: RowFile, directory: str) -> None:
+    """Reads a file whole: every bit is known to be right before the first row changes."""
+    path = files.join(directory, file.name)
+    size = files.size(path) if files.exists(path) else None
+    if size != file.bytes:
+        raise errors.CorruptCheckpointError(
+            f"{path!r} is missing or was cut. Received: "
+            f"{'no file' if size is None else f'{size} bytes'}. Expected: {file.bytes} bytes. "
+            "Nothing was applied. Copy the delta again.",
+            path=path,
+            expected=file.bytes,
+            received=size,
+        )
+    checksum = checksums.of_file(path)
+    if checksum != file.checksum:
+        raise errors.CorruptCheckpointError(
+            f"{path!r} is damaged, or another file. Received: {checksum}. Expected: "
+            f"{file.checksum}. Nothing was applied. Copy the delta again.",
+            path=path,
+            expected=file.checksum,
+            received=checksum,
+        )
 
 
 def _apply(

@@ -5,6 +5,8 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import itertools
+from collections.abc import Callable
 
 from adaptcp_tf import errors
 from adaptcp_tf._src.maintenance.opening import store_to_change
@@ -35,7 +37,11 @@ class GarbageReport:
 
 
 def collect_garbage(
-    directory: files.PathLike, max_to_keep: int, *, dry_run: bool = False
+    directory: files.PathLike,
+    max_to_keep: int,
+    *,
+    dry_run: bool = False,
+    watch: Callable[[int, int], None] = lambda done, total: None,
 ) -> GarbageReport:
     """Keeps the newest checkpoints of a directory and deletes what only others need.
 
@@ -50,6 +56,7 @@ def collect_garbage(
         directory: a path or URI; no buffer.
         max_to_keep: how many stay, at least 1.
         dry_run: whether to delete nothing, and only say what would be.
+        watch: called with the files that were deleted so far, and all that will be.
 
     Returns:
         What was deleted.
@@ -80,7 +87,13 @@ def collect_garbage(
         doomed = [] if unreadable else garbage_of(store, plan.keep_paths.union(protected))
         doomed_sizes = {path: _size(store, path, sizes) for path in doomed}
         if not dry_run:
-            done = collect(store, max_to_keep=max_to_keep, protected=protected)
+            count = itertools.count(1)
+            done = collect(
+                store,
+                max_to_keep=max_to_keep,
+                protected=protected,
+                watch=lambda path: watch(next(count), len(doomed)),
+            )
             doomed_sizes = {path: doomed_sizes.get(path, 0) for path in done.deleted_files}
     return GarbageReport(
         kept_steps=plan.keep_steps,

@@ -3,6 +3,7 @@
 
 from adaptcp_tf._src.manifest.chain import extend_chain, restore_order
 from adaptcp_tf._src.manifest.codec import decode_manifest, encode_manifest
+from adaptcp_tf._src.manifest.identities import identity
 from adaptcp_tf._src.manifest.names import segment_prefix
 from adaptcp_tf._src.manifest.retention import (
     CollectReport,
@@ -42,6 +43,7 @@ __all__ = [
     "encode_manifest",
     "extend_chain",
     "garbage_of",
+    "identity",
     "plan_deletions",
     "restore_order",
     "segment_prefix",

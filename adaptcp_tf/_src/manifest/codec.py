@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-import hashlib
 import json
 import math
 from typing import Any
@@ -24,9 +23,10 @@ from adaptcp_tf._src.manifest.types import (
     Segment,
     TableSpec,
 )
+from adaptcp_tf._src.storage import checksums
+from adaptcp_tf._src.storage.checksums import canonical_json
 
 _CHECKSUM = "checksum"
-_HASH = "sha256:"
 
 
 def encode_manifest(manifest: Manifest) -> bytes:
@@ -57,7 +57,7 @@ def encode_manifest(manifest: Manifest) -> bytes:
     body["totals"] = manifest.totals
     try:
         texts = {
-            key: [_dump(v) for v in value] if _is_list(value) else _dump(value)
+            key: [canonical_json(v) for v in value] if _is_list(value) else canonical_json(value)
             for key, value in body.items()
             if key != "segments"
         }
@@ -75,7 +75,7 @@ def encode_manifest(manifest: Manifest) -> bytes:
     _check_version(rest, label)
     _read_manifest(Fields(label, "", rest))
     check_manifest(manifest, label)
-    texts[_CHECKSUM] = _dump(_hash(_join(texts)))
+    texts[_CHECKSUM] = canonical_json(checksums.of_bytes(_join(texts).encode("ascii")))
     return _layout(texts).encode("ascii")
 
 
@@ -102,7 +102,7 @@ def decode_manifest(data: bytes, path: str) -> Manifest:
     body = _parse(data, path)
     _check_version(body, path)
     checksum = body.pop(_CHECKSUM, None)
-    actual = _hash(_dump(body))
+    actual = checksums.of_json(body)
     if checksum != actual:
         raise corrupt(path, _CHECKSUM, f"{actual}, that of the rest of the file", checksum)
     manifest = _read_manifest(Fields(path, "", body))
@@ -119,31 +119,12 @@ def _check_version(body: dict[str, Any], path: str) -> None:
         raise corrupt(path, "format_version", repr(FORMAT_VERSION), version, advice)
 
 
-def _dump(value: Any) -> str:
-    return _ENCODER.encode(value)
-
-
-def _fields_of(record: Any) -> dict[str, Any]:
-    if not dataclasses.is_dataclass(record):
-        raise TypeError(f"{record!r} of type {type(record).__name__} is no JSON value")
-    return vars(record)
-
-
-_ENCODER = json.JSONEncoder(
-    sort_keys=True, separators=(",", ":"), allow_nan=False, default=_fields_of
-)
-
-
-def _hash(text: str) -> str:
-    return _HASH + hashlib.sha256(text.encode("ascii")).hexdigest()
-
-
 # Values that are equal but of other types are other values here: True is no number of bytes.
 @functools.lru_cache(maxsize=1 << 14, typed=True)
 def _segment_text(*values: Any) -> str:
     """Encodes a segment, given its fields in order, and verifies that it can be decoded."""
     names = (field.name for field in dataclasses.fields(Segment))
-    text = _dump(dict(zip(names, values)))
+    text = canonical_json(dict(zip(names, values)))
     _read_segment(Fields("manifest", "segments", json.loads(text)))
     return text
 
@@ -153,9 +134,9 @@ def _is_list(value: Any) -> bool:
 
 
 def _join(texts: dict[str, str | list[str]]) -> str:
-    """An object with these encoded values, as `_dump` writes it."""
+    """An object with these encoded values, as `canonical_json` writes it."""
     parts = (
-        f"{_dump(key)}:{text if isinstance(text, str) else '[' + ','.join(text) + ']'}"
+        f"{canonical_json(key)}:{text if isinstance(text, str) else '[' + ','.join(text) + ']'}"
         for key, text in sorted(texts.items())
     )
     return "{" + ",".join(parts) + "}"
@@ -167,7 +148,7 @@ def _layout(texts: dict[str, str | list[str]]) -> str:
     for key, text in sorted(texts.items()):
         if not isinstance(text, str):
             text = "[\n  " + ",\n  ".join(text) + "\n ]" if text else "[]"
-        lines.append(f" {_dump(key)}: {text}")
+        lines.append(f" {canonical_json(key)}: {text}")
     return "{\n" + ",\n".join(lines) + "\n}\n"
 
 

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 
 from adaptcp_tf import errors
 from adaptcp_tf._src.manifest import names
@@ -90,6 +90,7 @@ def collect(
     max_to_keep: int | None,
     keep_period: int | None = None,
     protected: Sequence[str] = (),
+    watch: Callable[[str], None] = lambda path: None,
 ) -> CollectReport:
     """Deletes old checkpoints, then every file of ours that no remaining checkpoint needs.
 
@@ -108,6 +109,8 @@ def collect(
         keep_period: as in `plan_deletions`.
         protected: paths relative to the directory that must stay, though no manifest names them
             yet: directories of attempts in flight, and files that these build on.
+        watch: called with each file that was deleted, relative to the directory, manifests not among
+            them.
 
     Returns:
         What was done.
@@ -130,7 +133,7 @@ def collect(
             for attempt in attempts:
                 if attempt not in keep:
                     kept = frozenset(kept_in.get(attempt, ()))
-                    deleted.extend(_sweep_if_changed(store, attempt, kept))
+                    deleted.extend(_sweep_if_changed(store, attempt, kept, watch))
         return CollectReport(plan.keep_steps, plan.delete_steps, tuple(deleted), unreadable)
 
 
@@ -190,7 +193,7 @@ def discard_attempt(store: CheckpointStore, attempt: str) -> tuple[str, ...]:
         if unreadable or not files.exists(store.path(attempt)):
             return ()
         keep = frozenset().union(*files_of.values())
-        return tuple(_sweep(store, attempt, keep))
+        return tuple(_sweep(store, attempt, keep, lambda path: None))
 
 
 def _files_of_all(
@@ -220,21 +223,26 @@ def _by_attempt(paths: Collection[str]) -> dict[str, set[str]]:
     return kept_in
 
 
-def _sweep_if_changed(store: CheckpointStore, attempt: str, kept: frozenset[str]) -> list[str]:
+def _sweep_if_changed(
+    store: CheckpointStore, attempt: str, kept: frozenset[str], watch: Callable[[str], None]
+) -> list[str]:
     """Sweeps unless what it keeps is the same as last time: listing may cost a round trip."""
     if kept and store.swept.get(attempt) == kept:
         return []
-    deleted = _sweep(store, attempt, kept)
+    deleted = _sweep(store, attempt, kept, watch)
     store.swept[attempt] = kept
     return deleted
 
 
-def _sweep(store: CheckpointStore, attempt: str, keep: frozenset[str]) -> list[str]:
+def _sweep(
+    store: CheckpointStore, attempt: str, keep: frozenset[str], watch: Callable[[str], None]
+) -> list[str]:
     """Deletes our files in an attempt's directory but those to keep; then it, if it is empty."""
     found = store.list_dir(attempt)
     doomed = _doomed(attempt, found, keep)
     for relative in doomed:
         files.delete_file(store.path(relative))
+        watch(relative)
     if len(doomed) == len(found):
         files.delete_dir_if_empty(store.path(attempt))
     return doomed

@@ -8,10 +8,12 @@ import json
 from typing import Any
 
 from adaptcp_tf import errors
+from adaptcp_tf._src.storage import checksums
 
 DELTA_NAME = "adaptcp-delta.json"
 _FORMAT = "delta"
-_VERSION = 1
+_VERSION = 2
+_CHECKSUM = "checksum"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -22,11 +24,13 @@ class RowFile:
         name: in the directory.
         rows: how many are in it.
         bytes: its size.
+        checksum: of all its bytes.
     """
 
     name: str
     rows: int
     bytes: int
+    checksum: str
 
 
 @dataclasses.dataclass(frozen=True)
@@ -87,6 +91,7 @@ class DeltaListing:
 def encode_delta(listing: DeltaListing) -> bytes:
     """Returns the content of the file."""
     content = {"format": _FORMAT, "format_version": _VERSION, **dataclasses.asdict(listing)}
+    content[_CHECKSUM] = checksums.of_json(content)
     return (json.dumps(content, indent=1, sort_keys=True) + "\n").encode()
 
 
@@ -98,9 +103,13 @@ def decode_delta(data: bytes, path: str) -> DeltaListing:
     """
     try:
         content = json.loads(data)
+        checksum = content.pop(_CHECKSUM, None)
+        actual = checksums.of_json(content)
         version = (content.pop("format"), content.pop("format_version"))
         if version != (_FORMAT, _VERSION):
             raise ValueError(f"format {version[0]!r}, version {version[1]}")
+        if checksum != actual:
+            raise ValueError(f"checksum {checksum}, of other content than this, which has {actual}")
         tables = tuple(_decode_table(table) for table in content.pop("tables"))
         return DeltaListing(**content, tables=tables)
     except (ValueError, KeyError, TypeError, AttributeError) as error:

@@ -1,18 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
 """`adaptcp ls` and `adaptcp show`: what they print of a directory, and to whom."""
 
-import contextlib
 import json
 import os
 import pty
 import subprocess
 import sys
+import time
 
 import pytest
 
+from adaptcp_tf._src.cli import terminal
 from adaptcp_tf._src.manifest import CheckpointStore
 from adaptcp_tf.cli import main
-from tests.support import checkpoints, faults, processes, two_tiers
+from tests.support import checkpoints, faults, processes, terminals, two_tiers
 
 
 @pytest.fixture(scope="module")
@@ -149,7 +150,7 @@ def test_colours_are_for_terminals_only(run, capsys, monkeypatch):
     monkeypatch.setenv("TERM", "xterm-256color")
     monkeypatch.delenv("NO_COLOR", raising=False)
     assert "\x1b" not in printed(capsys, "verify", run)
-    terminal, other_end = pty.openpty()
+    reading_end, other_end = pty.openpty()
     subprocess.run(
         [sys.executable, "-m", "adaptcp_tf.cli", "verify", run],
         env={**processes.ENVIRONMENT, "TERM": "xterm-256color"},
@@ -158,42 +159,23 @@ def test_colours_are_for_terminals_only(run, capsys, monkeypatch):
         check=True,
     )
     os.close(other_end)
-    shown = os.read(terminal, 1 << 20)
-    os.close(terminal)
+    shown = os.read(reading_end, 1 << 20)
+    os.close(reading_end)
     assert b"3 checkpoints are good" in shown
     assert b"\x1b[32m" in shown
 
 
-PROGRESS = """
-import time
-from adaptcp_tf._src.cli import terminal
-with terminal.progress("a short one") as watch:
-    watch(0, 4000)
-with terminal.progress("a long one") as watch:
-    watch(0, 4000)
-    time.sleep(1.3)
-    watch(3000, 4000)
-    time.sleep(0.3)
-print("done")
-"""
-
-
-def test_progress_is_shown_on_terminals_after_a_second():
-    terminal, other_end = pty.openpty()
-    done = subprocess.run(
-        [sys.executable, "-c", PROGRESS],
-        env={**processes.ENVIRONMENT, "TERM": "xterm-256color", "COLUMNS": "80"},
-        stdout=subprocess.PIPE,
-        stderr=other_end,
-        check=True,
-    )
-    os.close(other_end)
-    shown = b""
-    # Reading a terminal whose other end is closed fails once it is empty.
-    with contextlib.suppress(OSError):
-        while True:
-            shown += os.read(terminal, 1 << 16)
-    os.close(terminal)
-    assert done.stdout == b"done\n"
-    assert b"a long one" in shown and b"3.0/4.0 kB" in shown
-    assert b"a short one" not in shown
+def test_progress_is_shown_on_terminals_after_a_second(capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    with terminals.standard_error_is_one(monkeypatch) as shown:
+        with terminal.progress("a short one") as watch:
+            watch(0, 4000)
+        with terminal.progress("a long one") as watch:
+            watch(0, 4000)
+            time.sleep(1.3)
+            watch(3000, 4000)
+            print("meanwhile")
+            time.sleep(0.3)
+    assert capsys.readouterr().out == "meanwhile\n"
+    assert "a long one" in shown and "3.0/4.0 kB" in shown
+    assert "a short one" not in shown

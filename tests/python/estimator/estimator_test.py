@@ -11,6 +11,7 @@ import adaptcp_tf as acp
 from adaptcp_tf import errors
 from adaptcp_tf._src.manifest import Tiers
 from tests.support import sessions, tables
+from tests.support.event_files import RATES, check_agreement, events
 
 
 class Run:
@@ -120,6 +121,25 @@ def test_evaluation_and_prediction_see_the_rows_of_the_step(run, plain):
         for estimator, hooks in ((run.estimator, [run.restoring()]), (plain, []))
     ]
     np.testing.assert_array_equal(*predictions)
+
+
+@pytest.mark.parametrize("beside_its_own", [True, False])
+def test_tensorboard_is_told_of_each_checkpoint(run, tmp_path, beside_its_own):
+    """In a folder of its own, or the one where the Estimator writes its loss."""
+    log_dir = run.model_dir if beside_its_own else tmp_path / "logs"
+    first = run.train(7, log_dir=str(log_dir))
+    second = run.train(12, log_dir=str(log_dir))
+    found = events(log_dir)
+    assert [one["step"] for one in first.history] == [0, 5, 7]
+    assert [one["step"] for one in second.history] == [12]
+    # When training began there was no row to tell of.
+    check_agreement(found, first.history[1:] + second.history)
+    assert {step for step, tag in found if tag == RATES} == {0, 5, 7, 12}
+    # Nothing trains any more when the last one is told.
+    assert found[12, RATES].num == acp.export.npz_files(run.directory, tmp_path / "rows").rows
+    assert any(tag.startswith("loss") for _, tag in found) == beside_its_own
+    if not beside_its_own:
+        assert {tag for _, tag in found if not tag.startswith("adaptcp/")} == set()
 
 
 def test_evaluation_without_the_hook_fails(run):

@@ -9,6 +9,7 @@ from tensorflow_recommenders_addons import dynamic_embedding as de
 
 from adaptcp_tf import errors
 from tests.support import faults, processes, sessions
+from tests.support.event_files import RATES, check_agreement, events
 from tests.support.sessions import listed_in, make_hook, steps_of
 
 
@@ -38,6 +39,28 @@ def test_checkpoints_are_of_the_steps_asked_for_and_of_start_and_end(tmp_path):
     assert steps_of(tmp_path) == [0, 4, 8, 10]
     assert [report["step"] for report in saving.history] == [0, 4, 8, 10]
     assert [report["kind"] for report in saving.history][1:] == ["delta"] * 3
+
+
+@pytest.mark.parametrize("buffered", [False, True])
+def test_tensorboard_is_told_of_each_checkpoint(tmp_path, buffered):
+    arguments = {"log_dir": str(tmp_path / "logs")}
+    if buffered:
+        arguments["local_dir"] = str(tmp_path / "buffer")
+    first, second = (make_hook(tmp_path / "run", **arguments) for _ in range(2))
+    sessions.Training(shards=2).run(first, 10)
+    contents = sessions.Training(shards=2).run(second, 17)
+    found = events(tmp_path / "logs")
+    assert [one["step"] for one in first.history] == [0, 5, 10]
+    assert [one["step"] for one in second.history] == [15, 17]
+    # When training began there was no row to tell of.
+    check_agreement(found, first.history[1:] + second.history)
+    assert {step for step, tag in found if tag == RATES} == {0, 5, 10, 15, 17}
+    # Nothing trains any more when the last one is told.
+    assert found[17, RATES].num == len(contents["emb"])
+    written = second.history[-1]["bytes"] if buffered else 0
+    for tier in ("uploaded", "buffer"):
+        assert found[17, f"adaptcp/tiers/{tier}_bytes"] >= written
+        assert (found[17, f"adaptcp/tiers/{tier}_bytes"] > 0) == buffered
 
 
 def test_exception_in_training_leaves_the_checkpoint_before(tmp_path):

@@ -1,8 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Deltas between checkpoints: applied in order they equal the full export; out of order they are refused."""
-
-import dataclasses
-import json
+"""Deltas between checkpoints: applied in order they equal the full export."""
 
 import numpy as np
 import pytest
@@ -12,9 +9,11 @@ from tensorflow_recommenders_addons import dynamic_embedding as de
 import adaptcp_tf as acp
 from adaptcp_tf import errors
 from adaptcp_tf._src.export import reading
-from tests.support import faults, models, tables
-
-FORMATS = ("npz", "parquet", "tfra")
+from adaptcp_tf._src.maintenance import compact
+from adaptcp_tf._src.manifest import CheckpointStore
+from adaptcp_tf._src.storage import checksums
+from tests.support import deltas, models, tables
+from tests.support.stores import slow_store
 
 
 @pytest.fixture(autouse=True)
@@ -22,59 +21,17 @@ def _many_blocks(monkeypatch):
     monkeypatch.setattr(reading, "_BLOCK_BYTES", 300)
 
 
-def change(variable, step):
-    """Updates some rows, adds and removes some."""
-    tables.fill(variable, range(0, 90, 3), seed=step)
-    tables.fill(variable, range(step * 20, step * 20 + 40), seed=10 + step)
-    tables.remove(variable, range(step, 150, 17))
-    # Removed and back again.
-    tables.remove(variable, range(0, 30, 10))
-    tables.fill(variable, range(0, 30, 20), seed=step)
-
-
-def run(directory, *variables, steps=4, **options):
-    """Makes checkpoints; returns what each variable held at each."""
-    manager = tables.manage(directory, *variables, **{"hot_threshold": 0.6, **options})
-    states = {}
-    for step in range(1, steps + 1):
-        for variable in variables:
-            change(variable, step)
-        manager.save(step)
-        manager.wait()
-        states[step] = [tables.rows_of(variable) for variable in variables]
-    manager.close()
-    return states
-
-
-def fresh(variable, shards=1):
-    """A variable of the same name and kind that nobody checkpoints."""
-    keys, values = variable.key_dtype, variable.value_dtype
-    return tables.make_variable(variable.name, keys, values, variable.dim, shards)
-
-
-def load_full(variable, rows):
-    """Fills a variable with rows as a dict."""
-    variable.upsert(
-        tf.constant(list(rows), variable.key_dtype),
-        tf.constant(
-            np.frombuffer(b"".join(rows.values()), variable.value_dtype.as_numpy_dtype).reshape(
-                len(rows), -1
-            )
-        ),
-    )
-
-
-@pytest.mark.parametrize("row_format", FORMATS)
+@pytest.mark.parametrize("row_format", deltas.FORMATS)
 @pytest.mark.parametrize("strategy", ["adaptive", "full", "incremental"])
 def test_every_delta_in_order_equals_the_full_export(tmp_path, row_format, strategy):
     kinds = [(tf.int64, tf.float32, 4, 2), (tf.int32, tf.bfloat16, 101, 1)]
     if row_format != "tfra":
         kinds.append((tf.string, tf.float64, 3, 2))
     variables = [tables.make_variable(f"tower/{i}", *kind) for i, kind in enumerate(kinds)]
-    states = run(tmp_path / "run", *variables, strategy=strategy)
-    serving = [fresh(variable, shards=3) for variable in variables]
+    states = deltas.run(tmp_path / "run", *variables, strategy=strategy)
+    serving = [deltas.fresh(variable, shards=3) for variable in variables]
     for variable, rows in zip(serving, states[1]):
-        load_full(variable, rows)
+        deltas.load_full(variable, rows)
     state = 1
     for step in (2, 3, 4):
         out = tmp_path / f"delta{step}"
@@ -92,16 +49,16 @@ def test_every_delta_in_order_equals_the_full_export(tmp_path, row_format, strat
 
 def test_deltas_over_many_steps_resharding_and_quantised_rows(tmp_path):
     variable = tables.make_variable(dim=16, shards=2)
-    run(tmp_path / "run", variable, steps=2, encoding="int8")
-    resharded = fresh(variable, shards=3)
+    deltas.run(tmp_path / "run", variable, steps=2, encoding="int8")
+    resharded = deltas.fresh(variable, shards=3)
     manager = tables.manage(tmp_path / "run", resharded, encoding="int4")
     manager.restore()
-    change(resharded, 3)
+    deltas.change(resharded, 3)
     manager.save(3)
     manager.close()
     full = []
     for step in (1, 3):
-        full.append(fresh(variable))
+        full.append(deltas.fresh(variable))
         reader = tables.manage(tmp_path / f"copy{step}", full[-1])
         reader.close()
         acp.export.tfra_files(tmp_path / "run", tmp_path / f"full{step}", step)
@@ -114,10 +71,10 @@ def test_deltas_over_many_steps_resharding_and_quantised_rows(tmp_path):
 
 def test_delta_as_tfra_files_is_added_by_tfra(tmp_path):
     variable = tables.make_variable()
-    states = run(tmp_path / "run", variable, steps=2)
+    states = deltas.run(tmp_path / "run", variable, steps=2)
     acp.export.delta(tmp_path / "run", 1, 2, tmp_path / "delta", format="tfra")
     serving = de.Variable(name="emb", dim=4, devices=["/CPU:0"])
-    load_full(serving, states[1][0])
+    deltas.load_full(serving, states[1][0])
     serving.load_from_file_system(str(tmp_path / "delta"))
     removed = np.fromfile(tmp_path / "delta" / "emb_mht_1of1_rank0_size1-removed", np.int64)
     serving.remove(tf.constant(removed))
@@ -157,78 +114,67 @@ def test_loaded_saved_model_serves_the_rows_of_deltas(tmp_path):
     assert states[0] != states[1]
 
 
-# What is refused, and changes nothing.
+@pytest.mark.parametrize("row_format", deltas.FORMATS)
+def test_compaction_in_between_does_not_break_the_chain(tmp_path, row_format):
+    """Each step is compacted after a delta that leads to it, and before the one from it."""
+    variable = tables.make_variable(shards=2)
+    serving = deltas.fresh(variable)
+    state = 1
+    manager = deltas.manage(tmp_path / "run", variable, strategy="incremental")
+    for step in range(1, 5):
+        deltas.change(variable, step)
+        manager.save(step)
+        manager.wait()
+        expected = tables.rows_of(variable)
+        if step == 1:
+            deltas.load_full(serving, expected)
+        else:
+            out = tmp_path / f"delta{step}"
+            acp.export.delta(tmp_path / "run", step - 1, step, out, format=row_format)
+            state = acp.importing.delta([serving], out, at=state)
+        assert tables.rows_of(serving) == expected
+        manager.close()
+        before = CheckpointStore(tmp_path / "run").read(step)
+        assert compact(tmp_path / "run").compacted == (step > 1)
+        assert CheckpointStore(tmp_path / "run").read(step).kind == "base"
+        assert (before.kind == "base") == (step == 1)
+        manager = deltas.manage(tmp_path / "run", variable, strategy="incremental")
+        manager.restore()
+    manager.close()
 
 
-@pytest.fixture
-def deltas(tmp_path):
-    """Deltas from step 1 to 2 and from 2 to 3, and a variable that holds step 1."""
+def test_report_of_an_export_is_that_of_the_compacted_checkpoint_too(tmp_path):
     variable = tables.make_variable()
-    states = run(tmp_path / "run", variable, steps=3)
-    for step in (2, 3):
-        acp.export.delta(tmp_path / "run", step - 1, step, tmp_path / f"delta{step}")
-    serving = fresh(variable)
-    load_full(serving, states[1][0])
-    return serving
+    deltas.run(tmp_path / "run", variable, steps=2, strategy="incremental")
+    before = acp.export.npz_files(tmp_path / "run", tmp_path / "before")
+    assert compact(tmp_path / "run").compacted
+    after = acp.export.npz_files(tmp_path / "run", tmp_path / "after")
+    assert before.checkpoint == after.checkpoint
 
 
-def test_missing_repeated_and_reordered_deltas_are_refused(tmp_path, deltas):
-    before = tables.rows_of(deltas)
-    with pytest.raises(
-        errors.DeltaOrderError, match="from step 2 to 3. Received: tables at step 1"
-    ):
-        acp.importing.delta([deltas], tmp_path / "delta3", at=1)
-    assert tables.rows_of(deltas) == before
-    state = acp.importing.delta([deltas], tmp_path / "delta2", at=1)
-    after = tables.rows_of(deltas)
-    with pytest.raises(errors.DeltaOrderError, match="applied before"):
-        acp.importing.delta([deltas], tmp_path / "delta2", at=state)
-    assert tables.rows_of(deltas) == after
-    assert acp.importing.delta([deltas], tmp_path / "delta3", at=state).step == 3
-
-
-def test_delta_of_another_run_is_refused(tmp_path, deltas):
-    state = acp.importing.delta([deltas], tmp_path / "delta2", at=1)
-    other = dataclasses.replace(state, checkpoint="sha256:of another run")
-    with pytest.raises(errors.DeltaOrderError, match="another checkpoint of step 2"):
-        acp.importing.delta([deltas], tmp_path / "delta3", at=other)
-    with pytest.raises(errors.InvalidOptionError, match="value for at"):
-        acp.importing.delta([deltas], tmp_path / "delta3", at="2")
-
-
-def test_damaged_delta_changes_nothing(tmp_path, deltas):
-    before = tables.rows_of(deltas)
-    names = sorted(path.name for path in (tmp_path / "delta2").iterdir())
-    (tmp_path / "delta2" / names[-1]).rename(tmp_path / "away")
-    with pytest.raises(errors.CorruptCheckpointError, match=names[-1]):
-        acp.importing.delta([deltas], tmp_path / "delta2", at=1)
-    (tmp_path / "away").rename(tmp_path / "delta2" / names[-1])
-    faults.truncate(tmp_path / "delta2" / names[1], -1)
-    with pytest.raises(errors.CorruptCheckpointError, match=names[1]):
-        acp.importing.delta([deltas], tmp_path / "delta2", at=1)
-    (tmp_path / "delta2" / "adaptcp-delta.json").write_text(json.dumps({"format": "delta"}))
-    with pytest.raises(errors.CorruptCheckpointError, match="adaptcp-delta.json"):
-        acp.importing.delta([deltas], tmp_path / "delta2", at=1)
-    assert tables.rows_of(deltas) == before
-
-
-def test_other_variables_are_refused(tmp_path, deltas):
-    for other in (tables.make_variable("users"), tables.make_variable(dim=5)):
-        with pytest.raises(errors.IncompatibleModelError, match="'emb'"):
-            acp.importing.delta([other], tmp_path / "delta2", at=1)
-        assert tables.rows_of(other) == {}
-
-
-def test_wrong_steps_formats_and_keys_are_refused(tmp_path):
-    variable = tables.make_variable(keys=tf.string)
-    run(tmp_path / "run", variable, steps=2)
-    cases = [
-        ((2, 1), {}, errors.InvalidOptionError, "more than 2"),
-        ((1, 7), {}, errors.CheckpointNotFoundError, "step 7"),
-        ((1, 2), {"format": "csv"}, errors.InvalidOptionError, "npz, parquet, tfra"),
-        ((1, 2), {"format": "tfra"}, errors.InvalidOptionError, "string keys"),
-    ]
-    for steps, options, error, message in cases:
-        with pytest.raises(error, match=message):
-            acp.export.delta(tmp_path / "run", *steps, tmp_path / "out", **options)
-    assert not list(tmp_path.glob("out*"))
+@pytest.mark.parametrize("row_format", deltas.FORMATS)
+def test_delta_from_a_store_that_fails_is_applied_again_until_it_is_whole(
+    tmp_path, monkeypatch, row_format
+):
+    # So that there are some requests, but not so many that one of them always fails.
+    monkeypatch.setattr(reading, "_BLOCK_BYTES", 1500)
+    monkeypatch.setattr(checksums, "_BLOCK_BYTES", 1000)
+    variable = tables.make_variable(shards=2)
+    states = deltas.run(tmp_path / "run", variable, steps=2)
+    serving = deltas.fresh(variable)
+    deltas.load_full(serving, states[1][0])
+    slow_store.configure()
+    out = slow_store.url(tmp_path / "delta")
+    acp.export.delta(tmp_path / "run", 1, 2, out, format=row_format)
+    failed, state = 0, None
+    slow_store.configure(failure_rate=0.1, seed=1)
+    try:
+        while state is None:
+            try:
+                state = acp.importing.delta([serving], out, at=1)
+            except errors.StorageError:
+                failed += 1
+    finally:
+        slow_store.configure()
+    assert failed
+    assert (state.step, tables.rows_of(serving)) == (2, states[2][0])

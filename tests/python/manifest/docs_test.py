@@ -11,6 +11,7 @@ from adaptcp_tf._src.manifest import (
     codec,
     faults,
     fields,
+    identities,
     names,
     retention,
     store,
@@ -18,7 +19,9 @@ from adaptcp_tf._src.manifest import (
 from tests.python.manifest import samples
 
 
-@pytest.mark.parametrize("module", [chain, checks, codec, faults, fields, names, retention, store])
+@pytest.mark.parametrize(
+    "module", [chain, checks, codec, faults, fields, identities, names, retention, store]
+)
 def test_examples_run(module, tmp_path):
     finder = doctest.DocTestFinder(exclude_empty=True)
     runner = doctest.DocTestRunner(optionflags=doctest.ELLIPSIS)

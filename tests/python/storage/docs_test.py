@@ -5,10 +5,10 @@ import doctest
 
 import pytest
 
-from adaptcp_tf._src.storage import failures, files, kernel_lock, lock, process, trees
+from adaptcp_tf._src.storage import checksums, failures, files, kernel_lock, lock, process, trees
 
 
-@pytest.mark.parametrize("module", [failures, files, kernel_lock, lock, process, trees])
+@pytest.mark.parametrize("module", [checksums, failures, files, kernel_lock, lock, process, trees])
 def test_examples_run(module, tmp_path):
     finder = doctest.DocTestFinder(exclude_empty=True)
     runner = doctest.DocTestRunner(optionflags=doctest.ELLIPSIS)

@@ -23,43 +23,9 @@ from adaptcp_tf._src.reports import SaveReport, StorageStats
 from adaptcp_tf._src.summaries import log
 from adaptcp_tf._src.summaries.scalars import rates_histogram
 from tests.support import checkpoints, faults, models, processes, tables, two_tiers
+from tests.support.event_files import ALWAYS, RATES, TIERS, UPLOADED, check_agreement, events
 
-ALWAYS = {
-    "adaptcp/stall_ms",
-    "adaptcp/room_wait_ms",
-    "adaptcp/seconds_to_durable",
-    "adaptcp/rows/hot",
-    "adaptcp/rows/cold",
-    "adaptcp/rows/removed",
-    "adaptcp/rows/saved_on_update",
-    "adaptcp/rows/drained",
-    "adaptcp/rows/prefetched",
-    "adaptcp/bytes/base",
-    "adaptcp/bytes/increment",
-    "adaptcp/bytes/differential",
-    "adaptcp/bytes/dense",
-    "adaptcp/bytes/written",
-    "adaptcp/bytes/read_at_restore",
-    "adaptcp/tiers/buffer_bytes",
-    "adaptcp/tiers/uploaded_bytes",
-    "adaptcp/tiers/upload_retries",
-    "adaptcp/chain_length",
-}
-UPLOADED = {"adaptcp/seconds_to_uploaded", "adaptcp/upload_lag_secs"}
 BROWSER = shutil.which("chromium")
-RATES = "adaptcp/rows/update_rate"
-
-
-def events(log_dir):
-    """(step, tag) -> value or histogram, of every event."""
-    found = {}
-    for path in sorted(log_dir.glob("events.out.tfevents.*")):
-        for record in tf.data.TFRecordDataset(str(path)):
-            event = tf.compat.v1.Event.FromString(record.numpy())
-            for value in event.summary.value:
-                kind = value.WhichOneof("value")
-                found[event.step, value.tag] = getattr(value, kind)
-    return found
 
 
 def test_callback_writes_each_checkpoint(tmp_path):
@@ -72,19 +38,7 @@ def test_callback_writes_each_checkpoint(tmp_path):
     found = events(tmp_path / "logs")
     history = callback.history
     assert [one["step"] for one in history] == [3, 6, 9]
-    for one in history:
-        tags = {tag for step, tag in found if step == one["step"]}
-        assert tags >= ALWAYS | UPLOADED | {RATES}
-        assert ("adaptcp/policy/threshold" in tags) == (one["hot_threshold"] <= 1)
-        for tag, name in (
-            ("stall_ms", "stall_ms"),
-            ("rows/cold", "rows_cold"),
-            ("rows/drained", "rows_drained"),
-            ("bytes/written", "bytes"),
-            ("chain_length", "chain_length"),
-        ):
-            assert found[one["step"], f"adaptcp/{tag}"] == pytest.approx(one[name])
-        assert found[one["step"], RATES].num > 0
+    check_agreement(found, history)
     assert found[3, "adaptcp/policy/threshold"] == pytest.approx(history[0]["hot_threshold"])
     assert found[9, "adaptcp/policy/rho"] > 0, "solved by then"
 
@@ -272,7 +226,7 @@ def test_tensorboard_shows_them(tmp_path):
 
         eventually(loaded)
         tags = ask("data/plugin/scalars/tags")["."]
-        assert set(tags) >= ALWAYS | UPLOADED | {"adaptcp/policy/threshold"}
+        assert set(tags) >= {*ALWAYS, *TIERS, *UPLOADED, "adaptcp/policy/threshold"}
         points = ask("data/plugin/scalars/scalars?run=.&tag=adaptcp%2Fbytes%2Fwritten")
         written = [report.bytes for report in manager.reports]
         assert [(step, value) for _, step, value in points] == list(zip((10, 20, 30), written))
