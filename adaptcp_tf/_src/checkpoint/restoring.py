@@ -36,6 +36,7 @@ class RestoreReport:
     Attributes:
         step: the step that was restored.
         position: where in the input to go on, or None when it is not known.
+        counters: what `save` was given to keep.
         rows: rows loaded.
         stale_rows: copies of rows that newer segments made obsolete.
         bytes: bytes read from segments.
@@ -48,6 +49,7 @@ class RestoreReport:
 
     step: int
     position: Position | None
+    counters: dict[str, Any]
     rows: int
     stale_rows: int
     bytes: int
@@ -279,6 +281,7 @@ def load_checkpoint(
     report = RestoreReport(
         step=manifest.step,
         position=manifest.position,
+        counters=manifest.counters,
         rows=totals["rows"],
         stale_rows=totals["stale_rows"],
         bytes=totals["bytes_read"],
