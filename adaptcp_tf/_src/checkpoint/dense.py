@@ -13,7 +13,7 @@ import tensorflow as tf
 from adaptcp_tf import errors
 from adaptcp_tf._src.manifest import DenseBundle, DenseVariable
 from adaptcp_tf._src.storage import files
-from adaptcp_tf._src.storage.failures import translated
+from adaptcp_tf._src.storage.failures import op_message, translated
 from adaptcp_tf._src.tables import is_tfra_variable
 
 _BUNDLE_NAME = "dense"
@@ -256,7 +256,7 @@ def read_values(
         if not isinstance(error.__cause__, (tf.errors.DataLossError, tf.errors.OutOfRangeError)):
             raise
         raise errors.CorruptCheckpointError(
-            f"The dense variables {prefix!r} are damaged. Received: {error.__cause__.message}. "
+            f"The dense variables {prefix!r} are damaged. Received: {op_message(error.__cause__)}. "
             "Restore another step.",
             path=prefix,
         ) from error

@@ -20,6 +20,7 @@ from adaptcp_tf import errors
 from adaptcp_tf._src.checkpoint.dense import DenseVariables, check_variables, restore_variables
 from adaptcp_tf._src.manifest import Manifest, Position, Tiers, restore_order
 from adaptcp_tf._src.ops.eagerly import eagerly
+from adaptcp_tf._src.storage.failures import op_message
 from adaptcp_tf._src.tables import TableGroup
 
 logger = logging.getLogger("adaptcp_tf")
@@ -192,17 +193,17 @@ def restore_errors(directory: str, manifest: Manifest) -> Iterator[None]:
         yield
     except tf.errors.DataLossError as error:
         raise errors.CorruptCheckpointError(
-            f"The checkpoint of step {manifest.step} is damaged. {error.message}. Restore another "
+            f"The checkpoint of step {manifest.step} is damaged. {op_message(error)}. Restore another "
             "step."
         ) from error
     except (tf.errors.InvalidArgumentError, tf.errors.FailedPreconditionError) as error:
         raise errors.IncompatibleModelError(
-            f"The checkpoint of step {manifest.step} cannot be restored. {error.message}"
+            f"The checkpoint of step {manifest.step} cannot be restored. {op_message(error)}"
         ) from error
     except tf.errors.OpError as error:
         raise errors.StorageError(
             f"The checkpoint of step {manifest.step} in {directory!r} could not be read. "
-            f"Received: {error.message}. Restore again when the store answers.",
+            f"Received: {op_message(error)}. Restore again when the store answers.",
             path=directory,
         ) from error
 

@@ -14,7 +14,7 @@ from adaptcp_tf import errors
 from adaptcp_tf._src.manifest import GroupSpec, Manifest, Segment, Tiers, restore_order
 from adaptcp_tf._src.manifest.types import DIFFERENTIAL
 from adaptcp_tf._src.ops.inspect import SegmentKeys, read_segment_keys
-from adaptcp_tf._src.storage.failures import translated
+from adaptcp_tf._src.storage.failures import op_message, translated
 
 
 @dataclasses.dataclass(frozen=True)
@@ -140,7 +140,7 @@ def _read(path: str, key_dtype: tf.DType) -> SegmentKeys:
         if not isinstance(error.__cause__, tf.errors.DataLossError):
             raise
         raise errors.CorruptCheckpointError(
-            f"A segment is damaged. {error.__cause__.message}", path=path
+            f"A segment is damaged. {op_message(error.__cause__)}", path=path
         ) from error
 
 

@@ -24,7 +24,7 @@ from adaptcp_tf._src.manifest import (
 from adaptcp_tf._src.manifest.types import BASE
 from adaptcp_tf._src.ops.compact import compact_shard
 from adaptcp_tf._src.storage import files
-from adaptcp_tf._src.storage.failures import translated
+from adaptcp_tf._src.storage.failures import op_message, translated
 from adaptcp_tf._src.storage.lock import DirectoryLock
 
 
@@ -190,7 +190,7 @@ def _merge_shard(
             raise
         raise errors.CorruptCheckpointError(
             f"The checkpoint of step {manifest.step} is damaged, and stays as it is. "
-            f"{error.__cause__.message}"
+            f"{op_message(error.__cause__)}"
         ) from error
 
 
