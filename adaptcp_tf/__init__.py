@@ -12,11 +12,13 @@ check_keras()
 
 from adaptcp_tf import cost_model, data, errors, estimator, export, importing, keras, policies
 from adaptcp_tf._src.checkpoint import CheckpointManager, CheckpointOptions
+from adaptcp_tf._src.manifest import Position
 from adaptcp_tf._src.tables import TrackedTableCreator
 
 __all__ = [
     "CheckpointManager",
     "CheckpointOptions",
+    "Position",
     "TrackedTableCreator",
     "cost_model",
     "data",

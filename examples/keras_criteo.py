@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Trains a subclassed click model on a Criteo log; may be killed at any time and started again.
+"""Trains a subclassed Keras model on a Criteo log; may be killed at any time and started again.
 
 Example:
   python examples/keras_criteo.py --directory /tmp/criteo --epochs 3 --save_freq 5

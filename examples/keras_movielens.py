@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Trains a two-tower model on MovieLens-100k; may be killed at any time and started again.
+"""Trains a functional Keras model on MovieLens-100k; may be killed at any time and started again.
 
 Example:
   python examples/keras_movielens.py --directory /tmp/movielens --epochs 3 --save_freq 5

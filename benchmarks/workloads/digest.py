@@ -42,24 +42,29 @@ def tables(model: tf.keras.Model) -> list[list[de.Variable]]:
     return [[layer.params, *layer.optimizer_vars] for layer in embeddings(model)]
 
 
-def digest(model: tf.keras.Model) -> Digest:
-    """Digests rows, slots, dense variables, optimizer state and metrics of a compiled model.
+def digest(model: tf.keras.Model, optimizer: tf.keras.optimizers.Optimizer | None = None) -> Digest:
+    """Digests rows, slots, dense variables, optimizer state and metrics of a model.
 
     The order in which a hash table holds its rows does not count, nor do names, so that models of
     different names in one process can be compared. Training must be at rest meanwhile.
+
+    Args:
+      model: what was trained.
+      optimizer: what trained it; None takes the one that the model was compiled with.
     """
+    optimizer = model.optimizer if optimizer is None else optimizer
     parts, rows = {}, 0
     for index, group in enumerate(tables(model)):
         for place, variable in enumerate(group):
             keys, values = (tensor.numpy() for tensor in variable.export())
             parts[f"table {index}.{place}"] = _hash_rows(keys, values)
             rows += len(keys) if place == 0 else 0
-    for kind, variables in _dense_variables(model).items():
+    for kind, variables in _dense_variables(model, optimizer).items():
         for index, variable in enumerate(variables):
             parts[f"{kind} {index}"] = _hash(variable.numpy())
     # Keras does not count this one among the optimizer's variables.
-    parts["learning rate"] = _hash(tf.convert_to_tensor(model.optimizer.learning_rate).numpy())
-    return Digest(_total(parts), parts, rows, int(model.optimizer.iterations.numpy()))
+    parts["learning rate"] = _hash(tf.convert_to_tensor(optimizer.learning_rate).numpy())
+    return Digest(_total(parts), parts, rows, int(optimizer.iterations.numpy()))
 
 
 class SessionDigest(tf.compat.v1.train.SessionRunHook):
@@ -100,13 +105,15 @@ class SessionDigest(tf.compat.v1.train.SessionRunHook):
         Digest(_total(parts), parts, rows, steps).write(self._path)
 
 
-def _dense_variables(model: tf.keras.Model) -> dict[str, list[tf.Variable]]:
-    optimizer = model.optimizer.variables
-    if callable(optimizer):  # a method in the legacy optimizers, a property in the new ones
-        optimizer = optimizer()
+def _dense_variables(
+    model: tf.keras.Model, optimizer: tf.keras.optimizers.Optimizer
+) -> dict[str, list[tf.Variable]]:
+    of_optimizer = optimizer.variables
+    if callable(of_optimizer):  # a method in the legacy optimizers, a property in the new ones
+        of_optimizer = of_optimizer()
     found = {
         "variable": model.variables,
-        "optimizer": optimizer,
+        "optimizer": of_optimizer,
         "metric": [variable for metric in model.metrics for variable in metric.variables],
     }
     # These hold ids and rows of the last batch on their way between a table and the model.

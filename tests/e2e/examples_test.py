@@ -9,48 +9,70 @@ from pathlib import Path
 
 import pytest
 
-from tests.support import estimators
+from tests.support import estimators, kills
 
 ROOT = Path(__file__).resolve().parents[2]
+# script -> samples; large enough to be killed in the middle
 SIZES = estimators.runnable(
-    {"keras_movielens.py": 4_000, "keras_criteo.py": 1_000, "estimator_criteo.py": 1_000}
+    {
+        "keras_movielens.py": 4_000,
+        "keras_criteo.py": 1_000,
+        "custom_loop_criteo.py": 1_000,
+        "estimator_criteo.py": 1_000,
+    }
 )
+KILLED_AFTER = 6
 
 
-def run_example(name, *arguments, env=None, check=True):
-    """Runs an example in a process of its own; returns what it did."""
+def run_example(name, *arguments, env=None):
+    """Runs an example in a process of its own to its successful end; returns what it did."""
     command = [sys.executable, str(ROOT / "examples" / name), *map(str, arguments)]
     done = subprocess.run(
         command, capture_output=True, text=True, env={**os.environ, **(env or {})}, check=False
     )
-    if check:
-        assert done.returncode == 0, done.stderr[-3000:]
+    assert done.returncode == 0, done.stderr[-3000:]
     return done
 
 
-def train(name, directory, digest, *arguments, strategy="adaptive", epochs=2):
-    """Trains an example at a small size and returns the digest it wrote."""
-    arguments = ["--samples", SIZES[name], "--epochs", epochs, "--save_freq", 3, *arguments]
-    arguments += ["--directory", directory, "--strategy", strategy, "--digest_out", digest]
+def training(name, directory, digest, strategy="adaptive"):
+    """The arguments of a training of a small size."""
+    return [
+        *("--samples", SIZES[name], "--epochs", 4, "--save_freq", 3),
+        *("--directory", directory, "--strategy", strategy, "--digest_out", digest),
+    ]
+
+
+@pytest.fixture(scope="module", params=SIZES)
+def example(request, tmp_path_factory):
+    """The name of an example and the digest of a training without checkpoints."""
+    folder = tmp_path_factory.mktemp("plain")
+    run_example(
+        request.param, *training(request.param, folder / "a", folder / "digest.json", "none")
+    )
+    assert not (folder / "a").exists()
+    return request.param, json.loads((folder / "digest.json").read_text())
+
+
+def test_checkpoints_do_not_change_the_training(example, tmp_path):
+    name, plain = example
+    run_example(name, *training(name, tmp_path / "run", tmp_path / "digest.json"))
+    assert json.loads((tmp_path / "digest.json").read_text()) == plain
+    assert kills.newest_step(tmp_path / "run") == plain["iterations"]
+
+
+def test_killed_training_continues_from_its_checkpoint(example, tmp_path):
+    name, plain = example
+    directory, log = tmp_path / "run", tmp_path / "log"
+    arguments = training(name, directory, tmp_path / "digest.json")
+    command = [ROOT / "examples" / name, *arguments]
+    with kills.Trainer(command, directory, log) as trainer:
+        trainer.kill_when(lambda: kills.newest_step(directory) >= KILLED_AFTER)
+    killed_at = kills.newest_step(directory)
     run_example(name, *arguments)
-    return json.loads(digest.read_text())
-
-
-@pytest.mark.parametrize("name", SIZES)
-def test_checkpoints_do_not_change_the_training(name, tmp_path):
-    plain = train(name, tmp_path / "a", tmp_path / "plain.json", strategy="none")
-    saved = train(name, tmp_path / "b", tmp_path / "saved.json")
-    assert plain == saved
-    assert not (tmp_path / "a").exists()
-    assert list((tmp_path / "b").glob("manifest-*.json"))
-
-
-@pytest.mark.parametrize("name", SIZES)
-def test_training_continues_from_its_checkpoint(name, tmp_path):
-    whole = train(name, tmp_path / "a", tmp_path / "whole.json", epochs=2)
-    train(name, tmp_path / "b", tmp_path / "half.json", epochs=1)
-    resumed = train(name, tmp_path / "b", tmp_path / "resumed.json", epochs=2)
-    assert resumed == whole
+    assert json.loads((tmp_path / "digest.json").read_text()) == plain
+    # A process begins a file of history with its first checkpoint.
+    newest_history = max((directory / "history").iterdir())
+    assert killed_at < int(newest_history.stem)
 
 
 def test_criteo_example_runs_without_the_sample(tmp_path):

@@ -21,6 +21,7 @@ from adaptcp_tf._src.checkpoint.dense import DenseVariables, check_variables, re
 from adaptcp_tf._src.manifest import Manifest, Position, Tiers, restore_order
 from adaptcp_tf._src.ops.eagerly import eagerly
 from adaptcp_tf._src.policy import Policy, RestoreSample
+from adaptcp_tf._src.storage.failures import op_message
 from adaptcp_tf._src.tables import TableGroup
 
 logger = logging.getLogger("adaptcp_tf")
@@ -37,6 +38,7 @@ class RestoreReport:
     Attributes:
         step: the step that was restored.
         position: where in the input to go on, or None when it is not known.
+        counters: what `save` was given to keep.
         rows: rows loaded.
         stale_rows: copies of rows that newer segments made obsolete.
         bytes: bytes read from segments.
@@ -49,6 +51,7 @@ class RestoreReport:
 
     step: int
     position: Position | None
+    counters: dict[str, Any]
     rows: int
     stale_rows: int
     bytes: int
@@ -191,17 +194,17 @@ def restore_errors(directory: str, manifest: Manifest) -> Iterator[None]:
         yield
     except tf.errors.DataLossError as error:
         raise errors.CorruptCheckpointError(
-            f"The checkpoint of step {manifest.step} is damaged. {error.message}. Restore another "
+            f"The checkpoint of step {manifest.step} is damaged. {op_message(error)}. Restore another "
             "step."
         ) from error
     except (tf.errors.InvalidArgumentError, tf.errors.FailedPreconditionError) as error:
         raise errors.IncompatibleModelError(
-            f"The checkpoint of step {manifest.step} cannot be restored. {error.message}"
+            f"The checkpoint of step {manifest.step} cannot be restored. {op_message(error)}"
         ) from error
     except tf.errors.OpError as error:
         raise errors.StorageError(
             f"The checkpoint of step {manifest.step} in {directory!r} could not be read. "
-            f"Received: {error.message}. Restore again when the store answers.",
+            f"Received: {op_message(error)}. Restore again when the store answers.",
             path=directory,
         ) from error
 
@@ -280,6 +283,7 @@ def load_checkpoint(
     report = RestoreReport(
         step=manifest.step,
         position=manifest.position,
+        counters=manifest.counters,
         rows=totals["rows"],
         stale_rows=totals["stale_rows"],
         bytes=totals["bytes_read"],

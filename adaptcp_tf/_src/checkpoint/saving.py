@@ -39,6 +39,7 @@ from adaptcp_tf._src.ops.eagerly import eagerly
 from adaptcp_tf._src.policy import CutReport, Policy, RateHistogram
 from adaptcp_tf._src.reports import SaveReport
 from adaptcp_tf._src.storage import files
+from adaptcp_tf._src.storage.failures import op_message
 from adaptcp_tf._src.storage.lock import DirectoryLock
 from adaptcp_tf._src.tables import TableGroup
 
@@ -105,7 +106,8 @@ class Saver:
             self._give_up(cut, store, attempt)
             raise errors.CheckpointFailedError(
                 f"The checkpoint of step {cut.step} in {store.directory!r} could not be "
-                f"saved. Training can go on, its rows will be in the next one. Received: {error}"
+                f"saved. Training can go on, its rows will be in the next one. "
+                f"Received: {op_message(error)}"
             ) from error
         self.previous = manifest
         self.newest_step = cut.step

@@ -13,7 +13,7 @@ from adaptcp_tf import errors
 from adaptcp_tf._src.manifest import DenseBundle, Manifest, Segment, Tiers
 from adaptcp_tf._src.ops.inspect import verify_segment
 from adaptcp_tf._src.storage import files
-from adaptcp_tf._src.storage.failures import translated
+from adaptcp_tf._src.storage.failures import op_message, translated
 
 _INDEX = ".index"
 _DAMAGE = (tf.errors.DataLossError, tf.errors.OutOfRangeError, tf.errors.InvalidArgumentError)
@@ -223,4 +223,4 @@ def _damage(error: errors.StorageError) -> str:
     missing = isinstance(cause, tf.errors.NotFoundError) and "not found in checkpoint" in str(cause)
     if not missing and not isinstance(cause, _DAMAGE):
         raise error
-    return cause.message
+    return op_message(cause)

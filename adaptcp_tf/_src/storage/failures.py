@@ -28,6 +28,9 @@ _NOT_A_DIRECTORY_ERRNOS = (errno.ENOTDIR, errno.EEXIST)
 
 _TENSORFLOW_IO_FOR = {"2.15": "tensorflow-io==0.36.0", "2.16": "tensorflow-io==0.37.1"}
 
+# What eager execution puts around what an op says: its node before, its name after.
+_AROUND_MESSAGE = re.compile(r"^\{\{function_node [^{}]*\}\} | \[Op:\w+\](?: name: ?\S*)?$")
+
 _Diagnosis = tuple[type[errors.StorageError], str, Optional[int]]
 
 
@@ -63,7 +66,21 @@ def translated(action: str, path: str) -> Iterator[None]:
     except Exception as error:
         if not _is_op_error(error):
             raise
-        raise _storage_error(action, path, error.message, _diagnose_op(path, error)) from error
+        raise _storage_error(action, path, op_message(error), _diagnose_op(path, error)) from error
+
+
+def op_message(error: Exception) -> str:
+    """Returns what an error says; if it is of an op, without what TensorFlow adds about that.
+
+    Example:
+        >>> import tensorflow as tf
+        >>> op_message(tf.errors.DataLossError(None, None, "run1/a.acp: bad checksum [Op:Verify]"))
+        'run1/a.acp: bad checksum'
+
+    Args:
+        error: a `tf.errors.OpError`, or any other error.
+    """
+    return _AROUND_MESSAGE.sub("", getattr(error, "message", None) or str(error))
 
 
 @contextlib.contextmanager
@@ -100,7 +117,7 @@ def reading(
     except errors.StorageError as error:
         if not _is_damage(error.__cause__):
             raise
-        parts = (damaged, f"Received: {error.__cause__.message}.", advice)
+        parts = (damaged, f"Received: {op_message(error.__cause__)}.", advice)
         raise errors.CorruptCheckpointError(
             " ".join(filter(None, parts)), path=None if all_below else path
         ) from error

@@ -55,6 +55,7 @@ def test_full_disk_fails_one_checkpoint_and_nothing_else(disk, options, failing)
         with pytest.raises(errors.CheckpointFailedError) as caught:
             manager.wait()
     assert f"step {failing} in '{disk.path}/run' could not be saved" in str(caught.value)
+    assert "function_node" not in str(caught.value)
     assert caught.value.__cause__ is not None
     manager.wait()  # told once
     assert everything_below(disk.path / "run") == before  # no trace

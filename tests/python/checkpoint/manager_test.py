@@ -11,7 +11,7 @@ import tensorflow as tf
 
 import adaptcp_tf as acp
 from adaptcp_tf import errors
-from adaptcp_tf._src.manifest import CheckpointStore, Position
+from adaptcp_tf._src.manifest import CheckpointStore
 from adaptcp_tf._src.policy import Incremental
 from tests.support import models, tables
 
@@ -138,13 +138,14 @@ def test_missing_step_is_an_error_that_lists_the_others(manager):
 
 
 def test_position_and_counters_are_kept(manager, tmp_path):
-    position = Position(epoch=1, batch=3, batches_total=13)
+    position = acp.Position(epoch=1, batch=3, batches_total=13)
     manager.save(13, position=position, counters={"loss": 0.5})
     manager.wait()
     manifest = CheckpointStore(tmp_path / "run").read(13)
     assert manifest.position == position
     assert manifest.counters == {"loss": 0.5}
-    assert manager.restore().position == position
+    report = manager.restore()
+    assert (report.position, report.counters) == (position, {"loss": 0.5})
 
 
 def test_report_tells_what_was_saved(manager, variable, tmp_path):

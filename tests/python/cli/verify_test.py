@@ -56,6 +56,8 @@ def test_flipped_bytes_of_a_segment_are_found(run):
         faults.flip(path, offset)
         (problem,) = verify(tiers, [20, 30]).problems
         assert (problem.path, problem.steps) == (relative, (20, 30)), offset
+        assert problem.message.startswith(str(path)), "and nothing of TensorFlow's before"
+        assert "[Op:" not in problem.message
         path.write_bytes(data)
 
 
