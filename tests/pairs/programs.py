@@ -11,7 +11,7 @@ import sys
 import tensorflow as tf
 
 import adaptcp_tf as acp
-from tests.support import models, tables
+from tests.support import models, sessions, tables
 
 BATCHES = 12
 ROWS = 200
@@ -40,6 +40,18 @@ def restore(directory, kind, optimizer):
     manager.restore()
     manager.close()
     return _state(model)
+
+
+def train_session(directory, begin, end):
+    """Trains a TF1 graph from one global step, that of the newest checkpoint, to another."""
+    hook = sessions.make_hook(directory)
+    contents = sessions.Training().run(hook, end)
+    assert (hook.restored.step if hook.restored else 0) == begin
+    found = {"tensorflow": tf.__version__}
+    for name, rows in contents.items():
+        rows = rows.items() if isinstance(rows, dict) else [(name, rows)]
+        found[name] = _digest(rows)
+    return found
 
 
 def fill(directory):
@@ -85,13 +97,18 @@ def _rows(variables):
     """A digest of the rows of each variable."""
     found = {"tensorflow": tf.__version__}
     for variable in variables:
-        digest = hashlib.sha256()
         rows = tables.rows_of(variable)
         assert len(rows) == ROWS
-        for key in sorted(rows):
-            digest.update(str(key).encode() + rows[key])
-        found[variable.name] = digest.hexdigest()
+        found[variable.name] = _digest(rows.items())
     return found
+
+
+def _digest(rows):
+    """Of keys and bytes, in any order."""
+    digest = hashlib.sha256()
+    for key, row in sorted(rows):
+        digest.update(str(key).encode() + row)
+    return digest.hexdigest()
 
 
 if __name__ == "__main__":

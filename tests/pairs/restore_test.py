@@ -57,3 +57,10 @@ def test_hot_and_cold_rows_are_restored_by_the_other(tmp_path, first, second):
 def test_every_type_of_table_is_restored_by_the_other(tmp_path, first, second):
     saved = run(first, "fill", directory=str(tmp_path))
     assert run(second, "load", directory=str(tmp_path)) == saved
+
+
+@pytest.mark.parametrize(("first", "second"), DIRECTIONS)
+def test_session_is_restored_by_the_other(tmp_path, first, second):
+    saved = run(first, "train_session", directory=str(tmp_path), begin=0, end=12)
+    restored = run(second, "train_session", directory=str(tmp_path), begin=12, end=12)
+    assert restored == saved

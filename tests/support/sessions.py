@@ -7,6 +7,7 @@ from tensorflow_recommenders_addons import dynamic_embedding as de
 
 import adaptcp_tf as acp
 from adaptcp_tf._src.manifest import Tiers
+from tests.support import tables
 
 BATCH = 8
 FEATURES = 3
@@ -89,6 +90,22 @@ def listed_in(directory):
     """The steps that TensorFlow's list names."""
     state = tf.train.get_checkpoint_state(str(directory))
     return [int(path.rsplit("-", 1)[1]) for path in state.all_model_checkpoint_paths]
+
+
+def is_free(directory):
+    """Whether nobody holds the directory any more."""
+    acp.CheckpointManager(str(directory), variables=[tables.make_variable()]).close()
+    return True
+
+
+class Notes(tf.compat.v1.train.CheckpointSaverListener):
+    """The steps that it was told are saved."""
+
+    def __init__(self):
+        self.steps = []
+
+    def after_save(self, session, global_step_value):
+        self.steps.append(global_step_value)
 
 
 class Training:

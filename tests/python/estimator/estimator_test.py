@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """AdaptiveCheckpointHook with tf.estimator: both kinds of checkpoints, evaluation, days."""
 
+import contextlib
 import re
 
 import numpy as np
@@ -10,7 +11,7 @@ import tensorflow as tf
 import adaptcp_tf as acp
 from adaptcp_tf import errors
 from adaptcp_tf._src.manifest import Tiers
-from tests.support import sessions, tables
+from tests.support import faults, sessions, tables
 from tests.support.event_files import RATES, check_agreement, events
 
 
@@ -74,6 +75,21 @@ class Run:
         """Steps of which there are files of TensorFlow's."""
         found = [re.search(r"model\.ckpt-(\d+)", path.name) for path in self.model_dir.iterdir()]
         return sorted({int(match.group(1)) for match in found if match})
+
+
+class At(tf.compat.v1.train.SessionRunHook):
+    """Calls `action` once the training has reached a step."""
+
+    def __init__(self, step, action):
+        self._wanted = step
+        self._action = action
+
+    def before_run(self, run_context):
+        return tf.compat.v1.train.SessionRunArgs(tf.compat.v1.train.get_global_step())
+
+    def after_run(self, run_context, run_values):
+        if int(run_context.session.run(tf.compat.v1.train.get_global_step())) == self._wanted:
+            self._action()
 
 
 @pytest.fixture
@@ -263,3 +279,26 @@ def test_trained_variables_without_rows_are_refused(tmp_path, plain):
         plain.train(lambda: sessions.dataset(12), hooks=[hook])
     # The directory is free again.
     acp.CheckpointManager(str(tmp_path), variables=[tables.make_variable()]).close()
+
+
+def test_last_checkpoint_that_fails_fails_the_training_and_its_listeners_are_of_no_other(tmp_path):
+    with faults.small_disk(tmp_path / "disk") as disk, contextlib.ExitStack() as full:
+        directory = disk.path / "tables"
+        hook = sessions.make_hook(directory)
+        estimator = Run(tmp_path).estimator
+        notes = sessions.Notes()
+        fills = At(8, lambda: full.enter_context(disk.full()))
+        with pytest.raises(errors.CheckpointFailedError, match=r"step 8.*Received: 5.*Cause: .+"):
+            estimator.train(
+                lambda: hook.resume(sessions.dataset(8)),
+                hooks=[hook, fills],
+                saving_listeners=[notes],
+            )
+        full.close()
+        assert notes.steps == [0, 5]
+        assert sessions.is_free(directory)
+
+        estimator.train(lambda: hook.resume(sessions.dataset(9)), hooks=[hook])
+        assert hook.restored.step == 5
+        assert sessions.steps_of(directory) == [0, 5, 9]
+        assert notes.steps == [0, 5]

@@ -6,68 +6,35 @@ import shutil
 import time
 
 import pytest
-import tensorflow as tf
 
 import adaptcp_tf as acp
 from adaptcp_tf import errors
 from adaptcp_tf._src.checkpoint.subject import ModelSubject
 from tests.support import faults, sessions, tables
-from tests.support.sessions import listed_in, make_hook, steps_of
-
-
-class Notes(tf.compat.v1.train.CheckpointSaverListener):
-    """The steps that it was told are saved."""
-
-    def __init__(self):
-        self.steps = []
-
-    def after_save(self, session, global_step_value):
-        self.steps.append(global_step_value)
-
-
-class At(tf.compat.v1.train.SessionRunHook):
-    """Calls `action` once the training has reached a step."""
-
-    def __init__(self, step, action):
-        self._wanted = step
-        self._action = action
-
-    def before_run(self, run_context):
-        return tf.compat.v1.train.SessionRunArgs(tf.compat.v1.train.get_global_step())
-
-    def after_run(self, run_context, run_values):
-        if int(run_context.session.run(tf.compat.v1.train.get_global_step())) == self._wanted:
-            self._action()
-
-
-def is_free(directory):
-    acp.CheckpointManager(str(directory), variables=[tables.make_variable()]).close()
-    return True
+from tests.support.sessions import Notes, is_free, listed_in, make_hook, steps_of
 
 
 def test_last_checkpoint_that_fails_fails_the_training_and_lets_go_of_all(tmp_path):
     with faults.small_disk(tmp_path / "disk") as disk, contextlib.ExitStack() as full:
         directory = disk.path / "tables"
-        hook = make_hook(directory)
-        estimator = tf.estimator.Estimator(
-            sessions.model_fn, model_dir=str(tmp_path / "model"), params={}
-        )
+
+        def fill_at_8(step, session):
+            if step == 8:
+                full.enter_context(disk.full())
+
         notes = Notes()
-        fills = At(8, lambda: full.enter_context(disk.full()))
+        hook = make_hook(directory, listeners=[notes])
         with pytest.raises(errors.CheckpointFailedError, match=r"step 8.*Received: 5.*Cause: .+"):
-            estimator.train(
-                lambda: hook.resume(sessions.dataset(8)),
-                hooks=[hook, fills],
-                saving_listeners=[notes],
-            )
+            sessions.Training().run(hook, 8, until=fill_at_8)
         full.close()
         assert notes.steps == [0, 5]
         assert is_free(directory)
 
-        estimator.train(lambda: hook.resume(sessions.dataset(9)), hooks=[hook])
+        sessions.Training().run(hook, 9)
         assert hook.restored.step == 5
         assert steps_of(directory) == [0, 5, 9]
-        assert notes.steps == [0, 5]
+        # A training also tells of the step where it starts.
+        assert notes.steps == [0, 5, 5, 9]
 
 
 def test_step_is_saved_though_old_checkpoints_could_not_be_deleted(tmp_path, caplog):
