@@ -6,6 +6,7 @@ import shutil
 import time
 
 import pytest
+import tensorflow as tf
 
 import adaptcp_tf as acp
 from adaptcp_tf import errors
