@@ -13,7 +13,12 @@ from tests.support import estimators
 
 ROOT = Path(__file__).resolve().parents[2]
 SIZES = estimators.runnable(
-    {"keras_movielens.py": 4_000, "keras_criteo.py": 1_000, "estimator_criteo.py": 1_000}
+    {
+        "keras_movielens.py": 4_000,
+        "keras_criteo.py": 1_000,
+        "estimator_criteo.py": 1_000,
+        "session_criteo.py": 1_000,
+    }
 )
 
 
