@@ -7,6 +7,7 @@ Example:
 
 from __future__ import annotations
 
+import argparse
 import sys
 from pathlib import Path
 
@@ -62,31 +63,50 @@ def model_fn(
     clicks = tf.sigmoid(logits)
     if mode == tf.estimator.ModeKeys.PREDICT:
         return tf.estimator.EstimatorSpec(mode, predictions={"click": clicks})
-    loss = tf.reduce_mean(tf.nn.sigmoid_cross_entropy_with_logits(labels=labels, logits=logits))
+    loss = click_loss(logits, labels)
     if mode == tf.estimator.ModeKeys.EVAL:
         auc = tf.compat.v1.metrics.auc(labels, clicks)
         return tf.estimator.EstimatorSpec(mode, loss=loss, eval_metric_ops={"auc": auc})
+    return tf.estimator.EstimatorSpec(mode, loss=loss, train_op=adam_step(loss, trained_rows))
+
+
+def click_loss(logits: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
+    """The mean over a batch."""
+    return tf.reduce_mean(tf.nn.sigmoid_cross_entropy_with_logits(labels=labels, logits=logits))
+
+
+def adam_step(loss: tf.Tensor, trained_rows: tf.Variable) -> tf.Operation:
+    """One step for the rows of the batch and all dense variables."""
     optimizer = de.DynamicEmbeddingOptimizer(tf.compat.v1.train.AdamOptimizer(0.001))
     dense = [v for v in tf.compat.v1.trainable_variables() if v is not trained_rows]
-    train_op = optimizer.minimize(
+    return optimizer.minimize(
         loss,
         global_step=tf.compat.v1.train.get_or_create_global_step(),
         var_list=[trained_rows, *dense],
     )
-    return tf.estimator.EstimatorSpec(mode, loss=loss, train_op=train_op)
+
+
+def parser(description: str) -> argparse.ArgumentParser:
+    """A parser of the arguments of trainings on a Criteo log."""
+    arguments = command_line.parser(description, batch=128)
+    arguments.add_argument("--data", help="a Criteo log; default: the sample in ADAPTCP_DATA")
+    return arguments
+
+
+def batched(samples: criteo_file.Batch, batch: int) -> tf.data.Dataset:
+    """The batches of one epoch."""
+    inputs = {"ids": samples.ids, "dense": samples.dense}
+    return tf.data.Dataset.from_tensor_slices((inputs, samples.labels)).batch(batch)
 
 
 def main() -> None:
     """Trains, continuing where a killed run left off, and evaluates."""
-    parser = command_line.parser(__doc__, batch=128)
-    parser.add_argument("--data", help="a Criteo log; default: the sample in ADAPTCP_DATA")
-    args = parser.parse_args()
+    args = parser(__doc__).parse_args()
     samples = criteo_file.read(args.data or criteo_file.locate(), args.samples)
     steps = args.epochs * -(-len(samples.labels) // args.batch)
 
     def batches() -> tf.data.Dataset:
-        inputs = {"ids": samples.ids, "dense": samples.dense}
-        return tf.data.Dataset.from_tensor_slices((inputs, samples.labels)).batch(args.batch)
+        return batched(samples, args.batch)
 
     hooks = [digest.SessionDigest(args.digest_out)] if args.digest_out else []
     config = tf.estimator.RunConfig(save_checkpoints_secs=None, log_step_count_steps=20)

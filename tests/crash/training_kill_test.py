@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """A training killed with SIGKILL at random instants and resumed ends like one that never was.
 
-By `model.fit` and by an Estimator; on MovieLens-100k and on the Criteo sample (ADAPTCP_DATA, default
-../shared/data; where that is absent the example says so and uses a generated file of the same
-format). ADAPTCP_TEST_LENGTH=long kills more than fifty times.
+By `model.fit`, by an Estimator and in a TF1 session; on MovieLens-100k and on the Criteo sample
+(ADAPTCP_DATA, default ../shared/data; where that is absent the example says so and uses a generated
+file of the same format). ADAPTCP_TEST_LENGTH=long kills more than fifty times.
 """
 
 import concurrent.futures
@@ -25,13 +25,16 @@ SIZES = estimators.runnable(
         "keras_movielens.py": (100_000, 256, 3),
         "keras_criteo.py": (8_000, 128, 15),
         "estimator_criteo.py": (8_000, 128, 15),
+        "session_criteo.py": (8_000, 128, 15),
     }
 )
 CHAINS = [
     ("keras_movielens.py", "adaptive"),
     ("keras_criteo.py", "differential"),
     ("estimator_criteo.py", "adaptive"),
+    ("session_criteo.py", "incremental"),
 ]
+TF1 = ("estimator_criteo.py", "session_criteo.py")
 CHAINS = [chain for chain in CHAINS if chain[0] in SIZES]
 if LONG:
     CHAINS += [("keras_movielens.py", "incremental"), ("keras_criteo.py", "adaptive")]
@@ -103,15 +106,16 @@ def test_killed_training_ends_with_the_same_bits(outcomes, chain):
     assert resumed == whole
 
 
-def test_both_kinds_of_checkpoints_of_an_estimator_are_of_the_same_steps(outcomes, folder):
+def test_both_kinds_of_checkpoints_of_a_graph_are_of_the_same_steps(outcomes, folder):
     for script, strategy in outcomes:
-        if script == "estimator_criteo.py":
+        if script in TF1:
             directory = folder / f"{script}-{strategy}"
-            state = tf.train.get_checkpoint_state(str(directory / "estimator"))
+            tensorflows = directory / script.split("_")[0]
+            state = tf.train.get_checkpoint_state(str(tensorflows))
             listed = [int(p.rsplit("-", 1)[1]) for p in state.all_model_checkpoint_paths]
             assert listed == Tiers(str(directory)).all_steps()
             # A kill between the new list and the removal of old files leaves those, unlisted.
-            there = (directory / "estimator").glob("model.ckpt-*.index")
+            there = tensorflows.glob("model.ckpt-*.index")
             assert {int(p.stem.rsplit("-", 1)[1]) for p in there} >= set(listed)
 
 

@@ -19,6 +19,7 @@ SIZES = estimators.runnable(
         "keras_criteo.py": 1_000,
         "custom_loop_criteo.py": 1_000,
         "estimator_criteo.py": 1_000,
+        "session_criteo.py": 1_000,
     }
 )
 KILLED_AFTER = 6
