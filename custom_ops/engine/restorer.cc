@@ -258,7 +258,9 @@ Status Restorer::Partition(const RowBlock& block,
 Status Restorer::InsertRows(const ChainBlock& at, const RowBlock& block, const BlockValues& values,
                             const std::vector<std::vector<size_t>>& by_shard) {
   const std::vector<size_t>& tables = tables_of_[at.segment];
-  for (size_t t = 0; t < tables.size(); ++t) {
+  for (size_t n = 0; n < tables.size(); ++n) {
+    // A table takes one insert at a time, so threads begin with different ones.
+    const size_t t = (at.number + n) % tables.size();
     bytes_read_ += chain_.reader(at.segment).block(at.number).values[t].length;
     for (size_t s = 0; s < shards_.size(); ++s) {
       ADAPTCP_RETURN_IF_ERROR(

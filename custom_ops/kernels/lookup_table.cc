@@ -161,8 +161,10 @@ Status LookupTable::ResolveMarked(const int64_t* keys, const std::vector<size_t>
 Status LookupTable::Write(const int64_t* keys, size_t n, const char* values) {
   Tensor rows(value_dtype_, TensorShape({static_cast<int64_t>(n), spec_.dim}));
   std::memcpy(Data(&rows), values, n * spec_.row_bytes);
+  const Tensor key_tensor = KeyTensor(keys, n);
   InlineContext context;
-  return FromTensorFlow(table_->Insert(context.get(), KeyTensor(keys, n), rows));
+  MutexLock lock(&insert_mu_);
+  return FromTensorFlow(table_->Insert(context.get(), key_tensor, rows));
 }
 
 }  // namespace adaptcp

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "custom_ops/base/mutex.h"
 #include "custom_ops/engine/key_interner.h"
 #include "custom_ops/engine/table.h"
 #include "tensorflow/core/framework/lookup_interface.h"
@@ -30,7 +31,8 @@ class LookupTable : public Table {
 
   const TableSpec& spec() const override { return spec_; }
   Status Read(const int64_t* keys, size_t n, char* values, uint8_t* present) override;
-  Status Write(const int64_t* keys, size_t n, const char* values) override;
+  Status Write(const int64_t* keys, size_t n, const char* values) override
+      TF_LOCKS_EXCLUDED(insert_mu_);
   size_t Size() override { return table_->size(); }
 
  private:
@@ -54,6 +56,10 @@ class LookupTable : public Table {
   // stored row. LookupInterface has no other way to tell whether a key is there.
   tensorflow::Tensor marker_;
   tensorflow::Tensor other_marker_;
+
+  // Held while rows are inserted: a TFRA table that grows meanwhile loses a key now and then, and
+  // has another one twice, when two threads insert.
+  Mutex insert_mu_;
 };
 
 }  // namespace adaptcp

@@ -56,8 +56,9 @@ class CheckpointOptions:
             fails; then it counts as failed, and is tried again with the next one.
         when_busy: what `save` does while the previous checkpoint is still being saved: "skip" it,
             its rows will be in the next one, or "wait".
-        restore_threads: threads that insert rows at once during a restore; at least one for each
-            variable that is restored at the same time, up to a quarter of `read_threads`.
+        restore_threads: threads that insert rows at once during a restore, each into another table; at
+            least one for each variable that is restored at the same time, up to a quarter of
+            `read_threads`.
         read_threads: threads that read at once during a restore, each about a megabyte; on remote
             storage, where one stream is slow, that is how many streams there are.
         steal_lock: take the directory from another trainer that seems to be alive.
