@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import contextlib
+import secrets
 import threading
 from collections.abc import Callable
 
@@ -40,7 +41,6 @@ class SummaryLog:
         self._mutex = threading.RLock()
         # Guarded by it.
         self._writer: tf.compat.v1.summary.FileWriter | None = None
-        self._files_begun = 0
 
     def __str__(self) -> str:
         return f"TensorBoard's log {self._log_dir!r}"
@@ -95,10 +95,8 @@ class SummaryLog:
                 raise
 
     def _begin_file(self) -> tf.compat.v1.summary.FileWriter:
-        self._files_begun += 1
         # The writer of TF1 takes protos and needs no graph, but refuses to be made eagerly.
         with tf.Graph().as_default():
             # Otherwise files that are begun in the same second have the same name.
-            return tf.compat.v1.summary.FileWriter(
-                self._log_dir, filename_suffix=f".adaptcp-{self._files_begun}"
-            )
+            suffix = f".adaptcp-{secrets.token_hex(4)}"
+            return tf.compat.v1.summary.FileWriter(self._log_dir, filename_suffix=suffix)
