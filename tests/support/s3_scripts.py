@@ -16,6 +16,7 @@ import tensorflow_io  # noqa: F401, which registers s3://
 
 import adaptcp_tf as acp
 from adaptcp_tf import cli, errors
+from adaptcp_tf._src.checkpoint import background
 from adaptcp_tf._src.storage import files
 from tests.support import models
 
@@ -30,6 +31,8 @@ def train(directory, out, batches, epochs, **options):
         epochs: how many.
         **options: of the callback.
     """
+    # After every checkpoint, so that a kill during retention is one of a known step.
+    background._RETENTION_RESTS_SECS = 0.0
     model = models.build()
     callback = acp.keras.AdaptiveCheckpoint(directory, when_busy="wait", **options)
     dataset = callback.resume(models.dataset(batches))

@@ -88,7 +88,8 @@ def print_table(columns: Sequence[str], rows: Sequence[Sequence[str]], *, left: 
     """
     widths = [max(map(len, cells)) for cells in zip(columns, *rows)]
     least = [w if w <= _NEVER_FOLDED else _LEAST_FOLDED for w in widths[:left]] + widths[left:]
-    if sum(least) + (_GAP + 1) * len(columns) > _console().width:
+    # With a blank at either edge, and the gap and one more between columns.
+    if sum(least) + (_GAP + 1) * (len(columns) - 1) + 2 > _console().width:
         for row in rows:
             print_facts(list(zip(columns, row)))
             say("")
