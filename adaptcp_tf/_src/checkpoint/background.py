@@ -44,8 +44,8 @@ class BackgroundSaves:
         # The newest save, which must end before the next cut; and what is done after it.
         self._saving: concurrent.futures.Future | None = None
         self._tidying: concurrent.futures.Future | None = None
-        # The newest checkpoint, while retention did not run after it; and when it may run again.
-        self._untidied: Cut | None = None
+        # The newest step, while retention did not run after it; and when it may run again.
+        self._untidied: int | None = None
         self._rests_until = 0.0
 
     @property
@@ -61,7 +61,7 @@ class BackgroundSaves:
             owner: stays alive until the save has ended, whoever drops it.
         """
         self._saving = self._executor.submit(self._save, cut)
-        self._tidying = self._executor.submit(self._tidy_up, cut, self._saving, owner)
+        self._tidying = self._executor.submit(self._tidy_up, cut.step, self._saving, owner)
 
     def wait_for_save(self) -> None:
         """Waits until no cut is being saved; retention may go on."""
@@ -95,17 +95,17 @@ class BackgroundSaves:
             return False
         return True
 
-    def _tidy_up(self, cut: Cut, saving: concurrent.futures.Future, owner: Any) -> None:
+    def _tidy_up(self, step: int, saving: concurrent.futures.Future, owner: Any) -> None:
         # Before and after retention: what a kill in between leaves, names a step that is there.
-        self._tell_subject(cut)
+        self._tell_subject(step)
         if not saving.result():
             return
-        self._untidied = cut
+        self._untidied = step
         # Where one checkpoint follows the other, the next one waits for this thread.
         if time.monotonic() >= self._rests_until:
-            self._apply_retention(cut)
+            self._apply_retention(step)
 
-    def _apply_retention(self, cut: Cut) -> None:
+    def _apply_retention(self, step: int) -> None:
         self._rests_until = time.monotonic() + _RETENTION_RESTS_SECS
         self._untidied = None
         try:
@@ -113,18 +113,18 @@ class BackgroundSaves:
         except errors.AdaptCPError as error:
             self._outcomes.fail(
                 errors.CheckpointFailedError(
-                    f"Step {cut.step} is saved, but old checkpoints could not be deleted: {error}"
+                    f"Step {step} is saved, but old checkpoints could not be deleted: {error}"
                 )
             )
-        self._tell_subject(cut)
+        self._tell_subject(step)
 
-    def _tell_subject(self, cut: Cut) -> None:
+    def _tell_subject(self, step: int) -> None:
         try:
             self._subject.save_ended(self._tiers.all_steps)
         except errors.AdaptCPError as error:
             self._outcomes.fail(
                 errors.CheckpointFailedError(
-                    f"After the save of step {cut.step} in {self._tiers.directory!r} what goes with "
+                    f"After the save of step {step} in {self._tiers.directory!r} what goes with "
                     f"the checkpoints could not be brought up to date. Received: {error}"
                 )
             )

@@ -45,6 +45,13 @@ def add_directory(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def add_export(parser: argparse.ArgumentParser) -> None:
+    """Adds DIR, OUT and --step."""
+    add_directory(parser)
+    parser.add_argument("out", metavar="OUT", type=reachable, help="directory to make")
+    add_step(parser, "the newest")
+
+
 def add_step(parser: argparse.ArgumentParser, default: str) -> None:
     """Adds --step."""
     parser.add_argument(

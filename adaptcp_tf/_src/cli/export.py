@@ -8,7 +8,7 @@ import dataclasses
 from typing import Any
 
 from adaptcp_tf._src.cli import terminal
-from adaptcp_tf._src.cli.arguments import add_directory, add_step, add_verb, reachable
+from adaptcp_tf._src.cli.arguments import add_export, add_verb
 from adaptcp_tf._src.export import npz_files, parquet_files, tfra_files
 
 _FORMATS = {"npz": npz_files, "parquet": parquet_files, "tfra": tfra_files}
@@ -34,9 +34,7 @@ def add_parser(verbs: Any) -> None:
         summary="write a checkpoint in the format of others",
         text=_DESCRIPTION,
     )
-    add_directory(parser)
-    parser.add_argument("out", metavar="OUT", type=reachable, help="directory to make")
-    add_step(parser, "the newest")
+    add_export(parser)
     parser.add_argument("--format", required=True, choices=sorted(_FORMATS))
 
 

@@ -8,7 +8,7 @@ import dataclasses
 from typing import Any
 
 from adaptcp_tf._src.cli import terminal
-from adaptcp_tf._src.cli.arguments import add_directory, add_step, add_verb, reachable
+from adaptcp_tf._src.cli.arguments import add_export, add_verb, reachable
 from adaptcp_tf._src.export import saved_model_from_template
 
 _DESCRIPTION = """Copies a SavedModel to the new directory OUT, with the rows and dense variables of a
@@ -28,9 +28,7 @@ def add_parser(verbs: Any) -> None:
         summary="refresh a SavedModel from a checkpoint",
         text=_DESCRIPTION,
     )
-    add_directory(parser)
-    parser.add_argument("out", metavar="OUT", type=reachable, help="directory to make")
-    add_step(parser, "the newest")
+    add_export(parser)
     parser.add_argument(
         "--template",
         required=True,
