@@ -24,10 +24,10 @@ from typing import Any
 
 import tensorflow as tf
 from rich.console import Console
-from workloads import plots, report, slow_store
+from workloads import huge_pages, plots, report, slow_store
 from workloads.criteo_stream import ClickStream, CriteoStream
 from workloads.production_stream import ProductionStream
-from workloads.throughput import NONE, Contender, Workload, compete, summarize
+from workloads.throughput import NONE, Contender, Repeated, Workload, compete, summarize
 
 from adaptcp_tf import policies
 
@@ -105,7 +105,6 @@ class Bench:
         self._scratch = scratch
         self._status = status
         self.stream_bytes_per_sec = args.stream_mib_per_sec * _MIB
-        self.step_secs: float | None = None
 
     def run(self) -> list[dict[str, Any]]:
         """One row per interval and contender, the shortest interval first."""
@@ -113,17 +112,33 @@ class Bench:
         for interval in sorted(self._args.intervals):
             self._status.print(f"a checkpoint every {interval} batches")
             rows += self._run_at(interval)
-            tf.keras.backend.clear_session()
-            gc.collect()
         return rows
 
     def _run_at(self, interval: int) -> list[dict[str, Any]]:
-        args = self._args
         workload = self._draw(interval)
         known = entries()
-        scratch = self._scratch / str(interval)
+        measured = {
+            name: Repeated(known[name].strategy, interval) for name in self._args.contenders
+        }
+        for repeat in range(self._args.repeats):
+            contenders = self._set_up(interval, workload, repeat)
+            self._compete(interval, contenders)
+            for name, contender in contenders.items():
+                measured[name].add(contender)
+                contender.close()
+            del contenders, contender
+            tf.keras.backend.clear_session()
+            gc.collect()
+        return [self._row(interval, name, measured) for name in measured]
+
+    def _set_up(self, interval: int, workload: Workload, repeat: int) -> dict[str, Contender]:
+        """New tables for each, in the order of the command line and the other way round in turns."""
+        args = self._args
+        known = entries()
+        scratch = self._scratch / f"{interval}-{repeat}"
+        slow_store.configure()
         contenders = {}
-        for name in args.contenders:
+        for name in args.contenders[:: -1 if repeat % 2 else 1]:
             self._status.print(f"filling {args.rows:,} rows: {name}")
             entry = known[name]
             contenders[name] = Contender(
@@ -134,10 +149,13 @@ class Bench:
                 name=name,
                 options=entry.options(scratch / "buffer" / name),
             )
-        slow_store.configure()
         for contender in contenders.values():
             self._status.print(f"warm-up: {contender.name}")
             contender.warm_up(2 * interval)
+        return contenders
+
+    def _compete(self, interval: int, contenders: dict[str, Contender]) -> None:
+        args = self._args
         if not self.stream_bytes_per_sec:
             self.stream_bytes_per_sec = self._calibrate(contenders, interval)
         slow_store.configure(
@@ -153,10 +171,6 @@ class Bench:
             lead_in=interval,
             on_progress=self._status.print,
         )
-        rows = [self._row(interval, one, contenders) for one in contenders.values()]
-        for contender in contenders.values():
-            contender.close()
-        return rows
 
     def _draw(self, interval: int) -> Workload:
         args = self._args
@@ -180,26 +194,26 @@ class Bench:
         # Writing takes longer than training an interval, so an interval lasts as long as a write.
         return written * (1 - self._args.lost) / train_secs
 
-    def _row(
-        self, interval: int, contender: Contender, contenders: dict[str, Contender]
-    ) -> dict[str, Any]:
-        figures = summarize(contender, contenders[NONE], self._args.batch)
-        ours = summarize(contenders[_OURS], contenders[NONE], self._args.batch)
+    def _row(self, interval: int, name: str, measured: dict[str, Repeated]) -> dict[str, Any]:
+        contender = measured[name]
+        figures = summarize(contender, measured[NONE], self._args.batch)
+        ours = summarize(measured[_OURS], measured[NONE], self._args.batch)
         history = contender.history()
         uploaded = [one["seconds_to_uploaded"] for one in history if one["seconds_to_uploaded"]]
         return {
-            "contender": contender.name,
+            "contender": name,
             "interval": interval,
             "samples_per_second": figures["samples_per_second"],
             "ratio_to_none": figures["ratio_to_none"],
             "ratio_to_none_lowest": figures["ratio_to_none_lowest"],
             "ratio_to_none_highest": figures["ratio_to_none_highest"],
             "lost_percent": 100 * (1 - figures["ratio_to_none"]),
+            "cpu_ratio_to_none": figures["cpu_ratio_to_none"],
             "adaptive_is_faster_by": ours["samples_per_second"] / figures["samples_per_second"],
             "stall_ms_per_checkpoint": figures["stall_ms_per_checkpoint"],
             "stall_ms_max": figures["stall_ms_max"],
             "checkpoints": figures["checkpoints"],
-            "not_uploaded": contender.superseded(),
+            "not_uploaded": contender.superseded,
             "bytes_per_checkpoint": figures["bytes_written"] / max(len(history), 1),
             "secs_to_storage": statistics.median(uploaded) if uploaded else None,
             "share_saved_on_update": figures["share_saved_on_update"],
@@ -215,6 +229,7 @@ def make_stream(args: argparse.Namespace) -> ClickStream:
 
 def main() -> None:
     args = parse_arguments()
+    huge_pages.use()
     conditions = report.conditions(args)
     with tempfile.TemporaryDirectory(dir=args.directory) as scratch:
         bench = Bench(args, Path(scratch), Console(stderr=True))
@@ -251,6 +266,12 @@ def parse_arguments() -> argparse.Namespace:
     )
     number("--checkpoints", type=int, default=4, help="measured in each turn")
     number("--rounds", type=int, default=2, help="every contender trains twice in each")
+    number(
+        "--repeats",
+        type=int,
+        default=1,
+        help="do it all again as often, with new tables, set up in the other order every other time",
+    )
     number("--stream", choices=("criteo", "production"), default="criteo")
     number("--rows", type=int, default=1_000_000, help="rows before training begins")
     number("--batch", type=int, default=2048, help="samples per batch")

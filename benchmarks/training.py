@@ -9,14 +9,12 @@ from __future__ import annotations
 
 import argparse
 import gc
-import os
-import sys
 import tempfile
 from pathlib import Path
 
 import tensorflow as tf
 from rich.console import Console
-from workloads import report
+from workloads import huge_pages, report
 from workloads.throughput import (
     NONE,
     TRACKING,
@@ -34,20 +32,9 @@ _MAX_POOL = 2000
 _SMALL = {"rows": 50_000, "rounds": 1, "intervals": [20], "batch": 512}
 
 
-# Tables on 4 KiB pages are up to 8 % faster or slower than identical ones elsewhere in memory, which
-# would drown what is measured. glibc reads this when a process starts.
-_HUGE_PAGES = {"GLIBC_TUNABLES": "glibc.malloc.hugetlb=1"}
-
-
-def use_huge_pages() -> None:
-    """Starts the program again with memory in huge pages, unless the caller chose something."""
-    if not any(name in os.environ for name in _HUGE_PAGES):
-        os.execve(sys.executable, [sys.executable, *sys.argv], {**os.environ, **_HUGE_PAGES})
-
-
 def main() -> None:
     args = parse_arguments()
-    use_huge_pages()
+    huge_pages.use()
     status = Console(stderr=True)
     conditions = report.conditions(args)
     repeated: list[Repeated] = []

@@ -247,11 +247,13 @@ class Repeated:
     interval: int | None
     rounds: list[Measured] = dataclasses.field(default_factory=list)
     checkpoints: list[dict[str, Any]] = dataclasses.field(default_factory=list)
+    superseded: int = 0
 
     def add(self, contender: Contender) -> None:
         """Adds the rounds and checkpoints of one competition."""
         self.rounds += contender.rounds
         self.checkpoints += contender.history()
+        self.superseded += contender.superseded()
 
     def history(self) -> list[dict[str, Any]]:
         """The checkpoints of all measured rounds."""
