@@ -151,7 +151,8 @@ def slow_storage(results: list[dict[str, Any]], path: str | Path) -> None:
             batches = [row["interval"] for row in rows]
             curve.plot(batches, ratios, marker=".", color=f"C{index}", label=name.replace("_", " "))
         _batches_axis(curve)
-        curve.set_ylim(0, 1.1)
+        # On a noisy machine a contender may come out faster than the one without checkpoints.
+        curve.set_ylim(0, max(1.1, 1.05 * max(row["ratio_to_none"] for row in results)))
         curve.set_title("More and more often")
         curve.set_ylabel("throughput relative to no checkpoints")
         curve.legend()
