@@ -19,6 +19,7 @@ import dataclasses
 import gc
 import statistics
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -121,24 +122,27 @@ class Bench:
             name: Repeated(known[name].strategy, interval) for name in self._args.contenders
         }
         for repeat in range(self._args.repeats):
-            contenders = self._set_up(interval, workload, repeat)
-            self._compete(interval, contenders)
-            for name, contender in contenders.items():
-                measured[name].add(contender)
-                contender.close()
+            with tempfile.TemporaryDirectory(dir=self._scratch) as scratch:
+                names = self._args.contenders[:: -1 if repeat % 2 else 1]
+                contenders = self._set_up(names, interval, workload, Path(scratch))
+                self._compete(interval, contenders)
+                for name, contender in contenders.items():
+                    measured[name].add(contender)
+                    contender.close()
             del contenders, contender
             tf.keras.backend.clear_session()
             gc.collect()
         return [self._row(interval, name, measured) for name in measured]
 
-    def _set_up(self, interval: int, workload: Workload, repeat: int) -> dict[str, Contender]:
-        """New tables for each, in the order of the command line and the other way round in turns."""
+    def _set_up(
+        self, names: Sequence[str], interval: int, workload: Workload, scratch: Path
+    ) -> dict[str, Contender]:
+        """Contenders with new tables, warmed up."""
         args = self._args
         known = entries()
-        scratch = self._scratch / f"{interval}-{repeat}"
         slow_store.configure()
         contenders = {}
-        for name in args.contenders[:: -1 if repeat % 2 else 1]:
+        for name in names:
             self._status.print(f"filling {args.rows:,} rows: {name}")
             entry = known[name]
             contenders[name] = Contender(
